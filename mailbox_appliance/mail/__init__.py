@@ -1,25 +1,25 @@
-"""What mail is: bytes and text to values and back (RFC 5322, RFC 2045 to 2049). No network, no store, no clock.
+"""Mail as bytes and as values (RFC 5322, RFC 2045 to 2049), in both directions. No network, no store, no clock.
 
-Received mail is read leniently, whatever a sender wrote; writing is strict, so that every server takes the result.
-How browsers show HTML, and what it hides, is in `html`. How messages travel is in `remote`; where they lie, in `store`.
+Received mail is read leniently, however broken it is. Writing is strict, so that every server accepts the result.
+`html` holds how browsers show HTML and what it hides. `remote` transports messages; `store` keeps them.
 
-    address                which addresses are accepted, how they travel, when two are the same mailbox
+    address                which addresses are accepted, their form in SMTP, when two name the same mailbox
     encoded_words          character sets, encoded words (RFC 2047) and comments, to text and back
-    headers                header fields read: fields, text, parameters, addresses, dates, file names
+    headers                reading header fields: fields, text, parameters, addresses, dates, file names
     mime                   the parts of a message as offsets into its bytes, and their transfer encodings
     parse                  a message to what a person reads: header, text, HTML, attachments
     outline                the same without holding large files: their base64 is left out first
     large                  a large message read, or divided, without its large attachments
-    preview                what a message would look like on its way
-    compose                values to the bytes of a message, always 7-bit, and the row that it will have in lists
-    seven_bit              any message made fit for every server: 7 bits, CRLF
-    draft                  a saved draft made ready to send
-    legacy                 a message that release 0.10 stored for later, made ready to send
-    reply                  who a reply goes to, and what ties it to its parent
+    preview                what a composed message will look like to its recipients
+    compose                values to the bytes of a message, always 7-bit, and its row in lists
+    seven_bit              any message converted for every server: 7-bit, CRLF
+    draft                  a saved draft converted to a message that can be sent
+    legacy                 a scheduled message of release 0.10 converted to one that can be sent
+    reply                  the recipients of a reply, and its references to the parent
     forward                subject, quoted text and HTML, and attachments of a forward
-    threads                Message-IDs and base subjects: what holds a conversation together
+    threads                Message-IDs and base subjects, which form conversations
     search                 the query language of `q`, the words of the full-text index, excerpts
     folder_roles           which folder is Inbox, Sent, Trash, ..., and the labels of Gmail
-    alternatives           whether the plain text of a message says what its HTML says
+    alternatives           whether the plain text of a message differs from its HTML
     invisible_characters   characters that nobody sees
 """

@@ -1,4 +1,4 @@
-"""Mail addresses (RFC 5321 4.1.2, RFC 6531): which are accepted, how they travel, when two are the same mailbox."""
+"""Mail addresses (RFC 5321 4.1.2, RFC 6531): which are accepted, their form in SMTP, when two name the same mailbox."""
 
 import re
 import unicodedata
@@ -30,15 +30,15 @@ _ASCII_DOMAIN = re.compile(rf"(?=.{{1,253}}\Z){_ASCII_LABEL}(?:\.{_ASCII_LABEL})
 
 
 def domain_of(email: str) -> str:
-    """What follows the last `@`, as written."""
+    """Return the text after the last `@`, unchanged."""
     return email.rpartition("@")[2]
 
 
 def to_envelope_address(email: str) -> str:
-    """The address as it travels in SMTP: the domain in lower case and in A-labels (RFC 5890, UTS 46).
+    """Return the address as SMTP carries it: with the domain in lower case and in A-labels (RFC 5890, UTS 46).
 
-    A local part with dots in the wrong places (`a.@`, in use at Japanese providers) travels quoted (RFC 5321 4.1.2).
-    Other quoted local parts and address literals are not written. Raises ValueError where there is no such form.
+    A local part with dots in the wrong places (`a.@`, in use at Japanese providers) is quoted (RFC 5321 4.1.2). Other
+    quoted local parts and address literals are not supported. Raises ValueError if the address has no such form.
     """
     local, _, domain = email.rpartition("@")
     local = _unquote(local)
@@ -52,7 +52,9 @@ def to_envelope_address(email: str) -> str:
 
 
 def is_writable(email: str) -> bool:
-    """Whether a message can go there; mail comes with other addresses too, such as `a@[192.0.2.1]`, `a@-b.example`."""
+    """Whether a message can be sent to this address. Received mail has other addresses too, such as `a@[192.0.2.1]` and
+    `a@-b.example`.
+    """
     try:
         to_envelope_address(email)
     except ValueError:
@@ -61,7 +63,7 @@ def is_writable(email: str) -> bool:
 
 
 def _unquote(local: str) -> str:
-    """The local part without quotes (RFC 5321 4.1.2); with them where what they hold cannot stand without."""
+    """Return the local part without quotes (RFC 5321 4.1.2), or unchanged if its content needs them."""
     inner = local[1:-1] if len(local) > 1 and local[0] == local[-1] == '"' else ""
     return inner if _DOTTED.fullmatch(inner) else local
 
@@ -81,14 +83,14 @@ def _to_a_labels(domain: str) -> str:
 
 
 def needs_smtputf8(email: str) -> bool:
-    """Whether the address travels only by SMTPUTF8 (RFC 6531): its local part is not ASCII."""
+    """Whether the address needs SMTPUTF8 (RFC 6531), because its local part is not ASCII."""
     return not email.rpartition("@")[0].isascii()
 
 
 def same_mailbox(first: str, second: str) -> bool:
-    """Whether two addresses name one mailbox: without case, and a domain is the same in Unicode and in A-labels.
+    """Whether two addresses name the same mailbox, ignoring case. A domain in Unicode equals its A-labels.
 
-    RFC 5321 2.4 lets a server tell `A@` from `a@`; none that people use does.
+    RFC 5321 2.4 lets a server distinguish `A@` from `a@`; no server in use does.
     """
     return _comparable(first) == _comparable(second)
 
@@ -99,7 +101,9 @@ def _comparable(email: str) -> tuple[str, str]:
 
 
 def comparable_domain(domain: str) -> str:
-    """What a domain is compared by: its A-labels in lower case; where it has none, itself without case."""
+    """Return a domain in the form for comparisons: A-labels in lower case, or the case-folded text if it has no
+    A-labels.
+    """
     try:
         return _to_a_labels(domain)
     except ValueError:
@@ -107,9 +111,10 @@ def comparable_domain(domain: str) -> str:
 
 
 def has_forbidden_characters(text: str) -> bool:
-    """Whether text must not go into a header field: it holds a line break, NUL or another control but the tab.
+    """Whether text must not go into a header field: it contains a line break, NUL or another control except the tab.
 
-    Also when hidden in what looks like an encoded word, since old readers decode those into new header lines.
+    This includes characters inside anything that looks like an encoded word, since old readers decode those into new
+    header lines.
     """
     if _FORBIDDEN.search(text):
         return True

@@ -1,11 +1,12 @@
-"""Whether the plain part of a message says what its HTML shows: by runs of words, so that one sentence is found.
+"""Comparison of the plain part of a message with its HTML, by runs of words, so that a single differing sentence is
+found.
 
-Senders have two forms of one text (RFC 2046 5.1.4), mail programs show one of them, and nothing makes the two
+Senders write the same text in two forms (RFC 2046 5.1.4), mail programs show one of them, and nothing makes the two
 agree.
 
-They are compared when the message is read, not when it arrives: a comparison takes a millisecond, four times as
-long as parsing. Three words in a row are compared, not a share of words, since one sentence in a long letter
-matters. Known sentences of newsletters count as shown.
+They are compared when the message is read, not when it arrives: a comparison takes a millisecond, four times as long as
+parsing. It compares three words in a row, not a share of words, since one sentence in a long letter matters. Known
+sentences of newsletters count as shown.
 """
 
 import re
@@ -62,11 +63,11 @@ _Runs = frozenset[tuple[str, str, str]]
 
 
 def alternatives_differ(text: str, seen: str) -> bool:
-    """Whether a plain text says what is not `seen` of the HTML, or next to nothing of it.
+    """Whether a plain text has content that is not `seen` in the HTML, or is only a stub of it.
 
-    A sentence of five words or more counts; shorter ones, and what stands behind the first 50,000 characters, do not.
-    What plain parts say of themselves ("View this in your browser") is no difference, but where there is little else.
-    Linear in the length of both.
+    A sentence of five words or more counts. Shorter ones, and text after the first 50,000 characters, do not count.
+    Phrases that plain parts add ("View this in your browser") are not a difference, unless there is little else. Linear
+    in the length of both.
     """
     plain, shown = _compared_words(text[:LONGEST_COMPARED]), _compared_words(seen[:_LONGEST_HTML_TEXT])
     if not shown:
@@ -76,7 +77,9 @@ def alternatives_differ(text: str, seen: str) -> bool:
 
 
 def _has_unknown_run(plain: list[str], known: _Runs) -> bool:
-    """Whether words follow each other that are in no known run of three; a known one here and there is chance."""
+    """Whether words that are in no known run of three follow each other. A known word among them may be chance, so it
+    does not end a run.
+    """
     unknown = _mark_unknown(plain, known)
     words = letters = 0  # twice the unknown words, less the known ones amid them
     for word, is_unknown in zip(plain, unknown, strict=True):
@@ -91,7 +94,7 @@ def _has_unknown_run(plain: list[str], known: _Runs) -> bool:
 
 
 def _mark_unknown(words: list[str], known: _Runs) -> list[bool]:
-    """For each word whether it is in no known run."""
+    """Return for each word whether it is in no known run."""
     around = ["", "", *words, "", ""]
     is_known = [run in known for run in zip(around, around[1:], around[2:], strict=False)]
     return [not any(is_known[place : place + 3]) for place in range(len(words))]

@@ -1,7 +1,7 @@
-"""Compose a message: from its values to the bytes that travel (RFC 5322, RFC 2045), always 7-bit.
+"""Compose a message: from its values to its bytes on the wire (RFC 5322, RFC 2045), always 7-bit.
 
-The header fields and the parts are written here too, so that every server takes them as they are. `row_of` gives what
-lists show of the message, without parsing what was just written.
+Header fields and parts are written here too, in forms that every server accepts unchanged. `row_of` returns what lists
+show of the message, without parsing the bytes that were just written.
 """
 
 import binascii
@@ -48,7 +48,7 @@ _SECTION_LENGTH = 48  # characters of an RFC 2231 section; none is cut inside `%
 
 
 def write_field(name: str, words: Sequence[str]) -> bytes:
-    """A header field with its CRLF. It may be folded between any two words, and nowhere else."""
+    """Return a header field with its CRLF. It is folded only between words."""
     lines = [f"{name}:"]
     for position, word in enumerate(words):
         if position and len(lines[-1]) + 1 + len(word) > _FOLD_AT:
@@ -59,14 +59,14 @@ def write_field(name: str, words: Sequence[str]) -> bytes:
 
 
 def text_words(value: str) -> list[str]:
-    """The words of unstructured text, such as a subject: as they are, or all of it in encoded words."""
+    """Return the words of unstructured text, such as a subject: unchanged, or all of it in encoded words."""
     if not value or (_PLAIN_WORDS.fullmatch(value) and "=?" not in value):
         return value.split(" ")
     return encoded_words.encode_words(value)
 
 
 def address_list_words(addresses: Iterable[Address]) -> list[str]:
-    """The words of an address list (RFC 5322 3.4). Raises ValueError for what is no address."""
+    """Return the words of an address list (RFC 5322 3.4). Raises ValueError for an invalid address."""
     words: list[str] = []
     for address in addresses:
         if words:
@@ -76,14 +76,14 @@ def address_list_words(addresses: Iterable[Address]) -> list[str]:
 
 
 def address_words(address: Address) -> list[str]:
-    """The words of one address with its name."""
+    """Return the words of one address with its name."""
     email = to_envelope_address(address.email)
     name = address.name if isinstance(address.name, str) else ""
     return [*phrase_words(name), f"<{email}>"] if name else [email]
 
 
 def phrase_words(name: str) -> list[str]:
-    """The words of a display name: atoms, a quoted string, or encoded words."""
+    """Return the words of a display name: atoms, a quoted string, or encoded words."""
     if "=?" not in name:
         if _ATOMS.fullmatch(name):
             return name.split(" ")
@@ -93,7 +93,9 @@ def phrase_words(name: str) -> list[str]:
 
 
 def format_parameter(name: str, value: str) -> list[str]:
-    """The words of a parameter (RFC 2045 5.1); RFC 2231 sections where it is long, quoted or not ASCII."""
+    """Return the words of a parameter (RFC 2045 5.1), in RFC 2231 sections if it is long, contains quotes or is not
+    ASCII.
+    """
     if _PLAIN_PARAMETER.fullmatch(value) and "=?" not in value:
         return [f'{name}="{value}"']
     # The first two signs are those of RFC 5987 attr-char that `quote` leaves alone; the others are safe to escape.
@@ -108,7 +110,7 @@ def format_parameter(name: str, value: str) -> list[str]:
 
 
 def value_words(value: str, parameters: Iterable[list[str]]) -> list[str]:
-    """The words of a value followed by its parameters."""
+    """Return the words of a value followed by its parameters."""
     words = [value]
     for parameter_words in parameters:
         words[-1] += ";"
@@ -140,7 +142,7 @@ _CONTENT_ID = re.compile(r"[!-;=?-~]{1,900}")
 
 @dataclass(frozen=True)
 class WrittenPart:
-    """The header fields of a part, and its body, encoded. `files`: those in it, as a reader lists them."""
+    """The header fields of a part and its encoded body. `files`: the files in it, as a reader lists them."""
 
     fields: bytes
     body: Content
@@ -148,7 +150,7 @@ class WrittenPart:
 
 
 def text_part(text: str, subtype: str) -> WrittenPart:
-    """A `text` part in UTF-8. Line breaks of any kind become CRLF, and the last line has one."""
+    """Return a `text` part in UTF-8. Line breaks of any kind become CRLF, and the last line ends with one."""
     raw = _LINE_BREAK.sub(b"\r\n", text.encode("utf-8", "replace"))
     if raw and not raw.endswith(b"\r\n"):
         raw += b"\r\n"
@@ -159,7 +161,7 @@ def text_part(text: str, subtype: str) -> WrittenPart:
 
 
 def encode_text(raw: bytes) -> tuple[str, bytes]:
-    """The encoding that suits a text with CRLF best, and the text in it."""
+    """Choose the best encoding for a text with CRLF. Returns its name and the encoded text."""
     if _UNTOUCHED.fullmatch(raw):
         return "7bit", raw
     if len(raw.translate(None, _PRINTABLE)) * 6 > len(raw):  # 3 octets for each: base64 is shorter
@@ -171,7 +173,9 @@ def encode_text(raw: bytes) -> tuple[str, bytes]:
 
 
 def _escape_start(match: re.Match[bytes]) -> bytes:
-    """A quoted-printable line whose first octet is escaped, in lines of at most 76 octets still (RFC 2045 6.7)."""
+    """Return a quoted-printable line with its first octet escaped, split so that lines have at most 76 octets (RFC 2045
+    6.7).
+    """
     line = match[0]
     escaped = b"=%02X" % line[0]
     if len(line) <= 74:
@@ -180,17 +184,17 @@ def _escape_start(match: re.Match[bytes]) -> bytes:
 
 
 def base64_lines(raw: bytes | Content) -> Content:
-    """Base64 in lines of 76 (RFC 2045 6.8). What is large is encoded each time it is read."""
+    """Return base64 in lines of 76 characters (RFC 2045 6.8). Large content is encoded again each time it is read."""
     lines = Base64Lines(Content(raw))
     return lines if len(lines) > LARGE else Content(lines.read())
 
 
 def file_part(attachment: OutgoingAttachment) -> WrittenPart:
-    """An attached file. Its bytes arrive exactly; only an attached message is sent as it is, with CRLF.
+    """Return the part of an attached file. Its bytes arrive unchanged; only an attached message is sent as it is, with
+    CRLF.
 
-    Its name arrives as a reader may show it: without folders and marks of direction, and made up where nothing is left.
-
-    Raises ValueError where the type, the name or the content id cannot stand in a header field.
+    The file name arrives in the form that readers may show: without folders and marks of direction, and generated if
+    nothing remains. Raises ValueError if a header field cannot hold the type, the name or the Content-ID.
     """
     mime_type, parameters = parse_media_type(attachment.mime_type)
     name = headers.safe_file_name(attachment.filename) or headers.default_file_name("attachment", mime_type)
@@ -213,9 +217,9 @@ def file_part(attachment: OutgoingAttachment) -> WrittenPart:
 
 
 def parse_media_type(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """The type in lower case, and its parameters (RFC 2045 5.1) without those that are not the caller's to set.
+    """Return the type in lower case and its parameters (RFC 2045 5.1), without those that callers must not set.
 
-    Raises ValueError where it is none that a file can have, or holds a parameter twice.
+    Raises ValueError if the type is not valid for a file, or has a parameter twice.
     """
     match = _MIME_TYPE.match(text)
     if not match or match[1].lower() == "multipart":
@@ -233,7 +237,7 @@ def parse_media_type(text: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _seven_bit_lines(content: bytes) -> bytes | None:
-    """The content with CRLF, or None where it is not ASCII, holds NUL, or has lines over 998 octets."""
+    """Return the content with CRLF, or None if it is not ASCII, contains NUL, or has lines over 998 octets."""
     lines = _LINE_BREAK.sub(b"\r\n", content)
     lines += b"" if lines.endswith(b"\r\n") else b"\r\n"
     return lines if lines.isascii() and b"\0" not in lines and not _TOO_LONG.search(lines) else None
@@ -266,7 +270,7 @@ def is_content_id(text: str) -> bool:
 
 
 def multipart_part(subtype: str, parts: Sequence[WrittenPart], boundary: str) -> WrittenPart:
-    """Parts put together (RFC 2046 5.1). The boundary is one that no part holds."""
+    """Return a multipart made of parts (RFC 2046 5.1). `boundary` must not occur in any part."""
     # RFC 2387 3.1: related names the type of its root.
     more = [format_parameter("type", "text/html")] if subtype == "related" else []
     words = value_words(f"multipart/{subtype}", [*more, format_parameter("boundary", boundary)])
@@ -296,10 +300,11 @@ _DATE_FIELD = re.compile(rb"^Date[ \t]*:[^\n]*\n(?:[ \t][^\n]*\n)*", re.I | re.M
 
 
 def compose(message: OutgoingMessage, *, message_id: str, date: datetime) -> ComposedMessage:
-    """The bytes of a message, its envelope, and the Bcc field for our own copy; the same input gives the same bytes.
+    """Return the bytes of a message, its envelope, and the Bcc field for the sender's copy. Equal input gives equal
+    bytes.
 
-    Raises ValueError for what no header field can hold: a line break or NUL (also hidden in what looks like an encoded
-    word), no address, no MIME type, no content id.
+    Raises ValueError for values that a header field cannot hold: a line break or NUL (also inside anything that looks
+    like an encoded word), or an invalid address, MIME type or Content-ID.
     """
     lines, text = list(header_fields(message, message_id, date)), _plain_text(message)
     # The boundaries follow from the Message-ID, which is random: nobody can put one into a text beforehand.
@@ -315,17 +320,17 @@ def compose(message: OutgoingMessage, *, message_id: str, date: datetime) -> Com
 
 
 def new_message_id(sender_email: str) -> str:
-    """A Message-ID that nobody else makes: random, at the sender's domain (RFC 5322 3.6.4)."""
+    """Return a new, unique Message-ID: random, at the sender's domain (RFC 5322 3.6.4)."""
     return f"<{secrets.token_hex(16)}@{domain_of(to_envelope_address(sender_email))}>"
 
 
 def bcc_field(people: Sequence[Address]) -> bytes:
-    """The Bcc field, for our own copy alone; nothing where it would name nobody."""
+    """Return the Bcc field, for the sender's copy only; empty if there are no Bcc recipients."""
     return write_field("Bcc", address_list_words(people)) if people else b""
 
 
 def with_bcc(wire: Content, bcc_header: bytes) -> Content:
-    """The message as our own copy holds it: with its Bcc field, at the end of the header."""
+    """Return the sender's copy of a message: with its Bcc field at the end of the header."""
     if not bcc_header:
         return wire
     head, rest = wire.split_header()
@@ -333,7 +338,7 @@ def with_bcc(wire: Content, bcc_header: bytes) -> Content:
 
 
 def with_date(wire: Content, date: datetime) -> Content:
-    """The same message with this Date: in place of the first one in its header, else at the end of the header."""
+    """Return the message with this Date, in place of the first Date in its header, or at the end of the header."""
     head, rest = wire.split_header()
     written = write_field("Date", [format_datetime(date)])
     fields, found = _DATE_FIELD.subn(written, head, count=1)
@@ -341,7 +346,9 @@ def with_date(wire: Content, date: datetime) -> Content:
 
 
 def has_text(text: str | None, html: str | None) -> bool:
-    """Whether there is something to read beside subject and files: more than white space, or something in the HTML."""
+    """Whether a message has content besides subject and files: more than white space, or something visible in the
+    HTML.
+    """
     if text and text.strip():
         return True
     if not html or not html.strip():
@@ -360,7 +367,9 @@ def _header_texts(message: OutgoingMessage) -> Iterator[str]:
 
 
 def header_fields(message: OutgoingMessage, message_id: str, date: datetime) -> Iterator[bytes]:
-    """The header fields that say from whom, to whom, what about and when; no Bcc. Raises ValueError as `compose`."""
+    """Yield the header fields with sender, recipients, subject and date, without Bcc. Raises ValueError as `compose`
+    does.
+    """
     if any(len(text) > _LONGEST_TEXT or has_forbidden_characters(text) for text in _header_texts(message)):
         raise ValueError("a header field cannot contain line breaks, control characters or very long text")
     if not _is_message_id(message_id):
@@ -384,7 +393,9 @@ def header_fields(message: OutgoingMessage, message_id: str, date: datetime) -> 
 
 
 def writable_ids(ids: Iterable[str]) -> list[str]:
-    """The Message-IDs that can be written; seen in practice: parents whose id holds spaces or 8-bit characters."""
+    """Return the Message-IDs that can be written. Seen in practice: parents whose ID contains spaces or 8-bit
+    characters.
+    """
     bracketed = (each if each.startswith("<") else f"<{each}>" for each in ids)
     return [each for each in bracketed if _is_message_id(each)]
 
@@ -394,7 +405,9 @@ def _is_message_id(text: str) -> bool:
 
 
 def _content_part(message: OutgoingMessage, text: str, seed: str) -> WrittenPart:
-    """The tree of parts: mixed(alternative(text, related(html, images...)), files...), each level only where needed."""
+    """Return the tree of parts: mixed(alternative(text, related(html, images...)), files...), each level only if
+    needed.
+    """
     with_html = message.html is not None
     shown = [file_part(a) for a in message.attachments if with_html and a.inline and a.content_id]
     files = [file_part(a) for a in message.attachments if not (with_html and a.inline and a.content_id)]
@@ -408,23 +421,26 @@ def _content_part(message: OutgoingMessage, text: str, seed: str) -> WrittenPart
 
 
 def _plain_text(message: OutgoingMessage) -> str:
-    """The text, or that of the tags where there is none but white space: `with_plain_text` makes a better one."""
+    """Return the plain text of a message, or the text between the HTML tags if it has only white space.
+    `with_plain_text` makes a better one.
+    """
     if message.html is None or (message.text and message.text.strip()):
         return message.text or ""
     return TAG_READER.extract(message.html, "text").text
 
 
 def with_plain_text(message: OutgoingMessage, reader: HtmlReader) -> OutgoingMessage:
-    """Return the message with a plain text, made from its HTML where it has none but white space."""
+    """Return the message with a plain text, made from its HTML if it has only white space."""
     if message.html is None or (message.text and message.text.strip()):
         return message
     return replace(message, text=reader.extract(message.html, "text").text)
 
 
 def envelope_of(message: OutgoingMessage, *, also_named: Iterable[Address] = ()) -> Envelope:
-    """The recipients, each once. Local parts differ by case: only their server may say that they are the same.
+    """Return the envelope, with each recipient once. Local parts in different case stay separate: only their server
+    knows whether they are the same.
 
-    SMTPUTF8 is needed also where the header alone names somebody whose local part is not ASCII.
+    SMTPUTF8 is also needed if only the header contains an address whose local part is not ASCII.
     """
     recipients = [to_envelope_address(address.email) for address in (*message.to, *message.cc, *message.bcc)]
     sender = to_envelope_address(message.sender.email)
@@ -453,9 +469,9 @@ _ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\ud800-\udfff]")
 def row_of(
     message: OutgoingMessage, text: str, files: Sequence[ParsedAttachment], header: bytes, date: datetime
 ) -> ParsedMessage | None:
-    """The message as `parse_message` reads it, or None where only the bytes can tell.
+    """Return the message as `parse_message` would read it, or None if only parsing the bytes can show that.
 
-    `text`: the plain text that was written, `header`: all fields that were written, with Bcc.
+    `text`: the plain text as written. `header`: all fields as written, with Bcc.
     """
     people = {"From": (message.sender,), "To": message.to, "Cc": message.cc, "Bcc": message.bcc}
     is_known = (
@@ -495,7 +511,7 @@ def row_of(
 
 
 def _values(message: OutgoingMessage, files: Iterable[ParsedAttachment]) -> Iterable[str]:
-    """The texts that stand in header fields."""
+    """Yield the texts that header fields contain."""
     yield message.subject
     for address in (message.sender, *message.to, *message.cc, *message.bcc):
         yield _name(address)
@@ -504,7 +520,7 @@ def _values(message: OutgoingMessage, files: Iterable[ParsedAttachment]) -> Iter
 
 
 def _is_read_back(value: str) -> bool:
-    """Whether a text in a header field is read as it was written: printable, with single spaces, nothing hidden."""
+    """Whether readers get a header text back exactly as written: printable, with single spaces, nothing hidden."""
     is_single_spaced = value.isprintable() and value == " ".join(value.split())
     return is_single_spaced and len(value) <= _LONGEST_VALUE and "=?" not in value and not value.startswith("'")
 
@@ -533,7 +549,7 @@ def _address(written: Address) -> Address:
 
 
 def _shown(address: Address) -> str:
-    """An address as its field shows it: with its name decoded, or quoted as it was written."""
+    """Return an address as its field shows it: with its name decoded, or quoted as written."""
     *phrase, email = address_words(address)
     if phrase and "=?" in phrase[0]:
         phrase = [_name(address)]

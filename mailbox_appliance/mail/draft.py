@@ -1,6 +1,7 @@
-"""A saved draft, of whatever program, made ready to go (RFC 5322, RFC 2045): read leniently, sent strictly.
+"""Convert a saved draft of any mail program to a message that can be sent (RFC 5322, RFC 2045): read leniently, sent
+strictly.
 
-Who it goes to must be beyond doubt: where an address could be read in two ways, or lost, the draft is refused.
+The recipients must be certain: a draft is refused if one of its addresses could be read in two ways, or lost.
 """
 
 import re
@@ -50,10 +51,10 @@ _STALE_BEGINNINGS = (
 
 
 def to_sendable(source: bytes, sender: Address, *, message_id: str, date: datetime) -> ComposedMessage:
-    """The draft as it travels: 7-bit, without Bcc; its MIME structure stays, and its content where that is 7-bit.
+    """Return the draft as it is sent: 7-bit, without Bcc. Its MIME structure stays, and so does content that is 7-bit.
 
-    `sender` is the mailbox: a From with another address is refused. Raises ValueError where the draft cannot go; the
-    reason says what to do. How many it goes to, and how large it is, is for the caller to judge.
+    `sender` is the mailbox: a From with another address is refused. Raises ValueError if the draft cannot be sent; the
+    reason names the next step. Callers check the number of recipients and the size.
     """
     root, listed, warnings = mime.parse_structure(source)
     header = root.source[: root.start]
@@ -88,7 +89,7 @@ def _require_content(root: mime.MimePart, listed: list[tuple[str, str]], warning
 
 
 def _to_outgoing(fields: Fields, sender: Address, charset: str | None) -> tuple[OutgoingMessage, tuple[Address, ...]]:
-    """Who it is from and for, what it is about and what it answers; and where answers to it go."""
+    """Return the message with sender, recipients, subject and parents of the draft, and its Reply-To addresses."""
     to, cc, bcc, answers_to = (_read_recipients(fields, name, charset) for name in ("To", "Cc", "Bcc", "Reply-To"))
     if not (to or cc or bcc):
         raise ValueError("it has no recipients: add one to To, Cc or Bcc")
@@ -106,7 +107,9 @@ def _to_outgoing(fields: Fields, sender: Address, charset: str | None) -> tuple[
 
 
 def _require_own_sender(fields: Fields, sender: Address, charset: str | None) -> Address:
-    """The mailbox, under the name that the draft gives it."""
+    """Return the address of the mailbox, with the name from the draft. Raises ValueError for another address in
+    From.
+    """
     given = _read_addresses_of(fields, "From", charset)
     if any(not same_mailbox(each.email, sender.email) for each in given):
         raise ValueError("its From address is not this mailbox: change it, or send the draft from the mailbox in From")
@@ -123,7 +126,7 @@ def _read_recipients(fields: Fields, name: str, charset: str | None) -> tuple[Ad
 
 
 def _read_addresses_of(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
-    """The addresses of all fields of this name; seen in practice: one To field for each recipient."""
+    """Return the addresses of all fields of this name. Seen in practice: one To field for each recipient."""
     found: list[Address] = []
     for value in fields.get(name.lower(), ()):
         try:
@@ -139,10 +142,10 @@ def _read_ids(fields: Fields, name: str) -> list[str]:
 
 
 def _other_fields(written: Iterable[tuple[str, bytes, str]], outgoing: OutgoingMessage) -> Iterator[bytes]:
-    """The other fields, as they are: those in clean ASCII that are neither stale nor show a hidden recipient.
+    """Yield the other fields unchanged: those in clean ASCII that are neither outdated nor reveal a Bcc recipient.
 
-    An address can be written in more ways than one can look for (encoded, folded, commented, by its name alone). So
-    where somebody is hidden, only those fields stay that are about something else.
+    An address can be written in more ways than a search can cover (encoded, folded, commented, by its name alone). So
+    if there are Bcc recipients, only fields about other things are kept.
     """
     seen = {each.email.casefold() for each in (*outgoing.to, *outgoing.cc, outgoing.sender)}
     hidden = {each.email.casefold() for each in outgoing.bcc} - seen

@@ -1,6 +1,6 @@
 """Text and bytes of header fields: comments, character sets and encoded words (RFC 2047).
 
-Read leniently, written strictly. Character sets serve bodies too.
+Read leniently, written strictly. Character sets are used for bodies too.
 """
 
 import binascii
@@ -16,7 +16,7 @@ _COMMENT_SIGN = re.compile(r"\\.|[()]", re.S)
 
 
 def comment_end(value: str, start: int) -> int:
-    """Where the comment ends whose `(` stands at `start`; the end of the value where it is not closed."""
+    """Return the position after the comment whose `(` is at `start`, or the end of the value if it is not closed."""
     depth = 0
     for sign in _COMMENT_SIGN.finditer(value, start):
         depth += {"(": 1, ")": -1}.get(sign[0], 0)
@@ -26,7 +26,7 @@ def comment_end(value: str, start: int) -> int:
 
 
 def remove_comments(value: str) -> str:
-    """The value without its comments, a space for each."""
+    """Return the value with a space in place of each comment."""
     pieces: list[str] = []
     position = 0
     while (start := value.find("(", position)) >= 0:
@@ -85,7 +85,9 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 @lru_cache(maxsize=256)
 def codec_of(charset: str) -> str | None:
-    """The codec for a character set as mail names it; None for a name that says nothing, like `unknown-8bit`."""
+    """Return the codec for a character set as mail names it, or None for a name without meaning, like
+    `unknown-8bit`.
+    """
     name = re.sub(r"[^a-z0-9]+", "_", charset[:60].lower()).strip("_")
     if name not in aliases and name not in _SEEN_IN_PRACTICE:
         name = name.removeprefix("x_").replace("windows_", "cp")
@@ -95,9 +97,10 @@ def codec_of(charset: str) -> str | None:
 
 
 def decode_charset(raw: bytes, charset: str | None) -> tuple[str, bool]:
-    """The text, and whether it was read without doubt: as declared, else as UTF-8, else with replacement characters.
+    """Return the text, and whether its decoding is certain: as declared, otherwise as UTF-8, otherwise with replacement
+    characters.
 
-    The text never holds a surrogate, so that it can always be written as UTF-8.
+    The text never contains a surrogate, so it can always be written as UTF-8.
     """
     codec = codec_of(charset) if charset else None
     if raw.isascii() and b"\x1b" not in raw and codec not in _OTHERWISE_ASCII:
@@ -124,7 +127,7 @@ def _decode_strictly(raw: bytes, codec: str) -> str:
 
 
 def _is_utf_8(raw: bytes) -> bool:
-    """Whether bytes are UTF-8 beyond ASCII; Latin letters that look so by accident hardly exist."""
+    """Whether bytes are UTF-8 beyond ASCII. Text in a Latin character set hardly ever looks like UTF-8 by accident."""
     try:
         raw.decode()
     except UnicodeError:
@@ -133,7 +136,7 @@ def _is_utf_8(raw: bytes) -> bool:
 
 
 def _decode_with_replacement(raw: bytes, codec: str | None) -> str:
-    """The text with U+FFFD where it cannot be read."""
+    """Return the text with U+FFFD in place of unreadable bytes."""
     text = raw.decode("utf_8", "replace")
     if codec == "utf_8" and _is_cut(raw):
         return text
@@ -144,7 +147,7 @@ def _decode_with_replacement(raw: bytes, codec: str | None) -> str:
 
 
 def _is_cut(raw: bytes) -> bool:
-    """Whether bytes are UTF-8 but for their last character, of which there are at least two bytes."""
+    """Whether bytes are valid UTF-8 except for an incomplete last character of at least two bytes."""
     try:
         raw.decode()
     except UnicodeDecodeError as error:
@@ -153,7 +156,7 @@ def _is_cut(raw: bytes) -> bool:
 
 
 def without_surrogates(text: str) -> str:
-    """The text with U+FFFD for lone surrogates, so that it can be written as UTF-8."""
+    """Return the text with U+FFFD in place of lone surrogates, so that it can be written as UTF-8."""
     try:
         text.encode()  # much faster than looking for them
     except UnicodeEncodeError:
@@ -174,7 +177,7 @@ _SAFE_IN_Q = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 
 
 def decode_words(text: str) -> str:
-    """Text with its encoded words decoded; white space between two of them is dropped (RFC 2047 6.2)."""
+    """Return the text with its encoded words decoded. White space between two of them is dropped (RFC 2047 6.2)."""
     if "=?" not in text:
         return text
     pieces: list[str] = []
@@ -191,9 +194,9 @@ def decode_words(text: str) -> str:
 
 
 def _decode_run(run: list[tuple[str, bytes]]) -> str:
-    """Neighbouring words of one character set are decoded as one.
+    """Decode adjacent words of the same character set as one text.
 
-    Seen in practice: a character of several bytes is cut in two by the end of a word.
+    Seen in practice: a word ends within a character of several bytes.
     """
     joined: list[tuple[str, bytearray]] = []
     for charset, raw in run:
@@ -206,7 +209,7 @@ def _decode_run(run: list[tuple[str, bytes]]) -> str:
 
 
 def word_octets(encoding: str, text: str) -> bytes:
-    """The bytes that an encoded word carries; broken base64 gives what can be read of it."""
+    """Return the bytes of an encoded word; of broken base64, the readable bytes."""
     raw = text.encode("utf-8", "replace")
     if encoding in "qQ":
         return binascii.a2b_qp(raw, header=True)
@@ -214,7 +217,7 @@ def word_octets(encoding: str, text: str) -> bytes:
 
 
 def decode_base64(raw: bytes | memoryview) -> tuple[bytes, bool]:
-    """The decoded bytes, and whether the base64 was whole; what is no base64 is skipped, as RFC 2045 6.8 wants."""
+    """Return the decoded bytes, and whether the base64 was complete. Other characters are skipped (RFC 2045 6.8)."""
     try:
         return binascii.a2b_base64(raw), True
     except binascii.Error:
@@ -224,7 +227,9 @@ def decode_base64(raw: bytes | memoryview) -> tuple[bytes, bool]:
 
 
 def size_of_base64(raw: bytes) -> int | None:
-    """How many bytes `decode_base64` gives, without decoding; None if only decoding can say."""
+    """Return the number of bytes that `decode_base64` would return, without decoding; None if only decoding can show
+    it.
+    """
     # In pieces: what is done with all of a large file in one step, others wait for.
     others = b"".join(raw[start : start + _PIECE].translate(None, _BASE64) for start in range(0, len(raw), _PIECE))
     padding = others.translate(None, b"\r\n")
@@ -234,7 +239,9 @@ def size_of_base64(raw: bytes) -> int | None:
 
 
 def possible_texts(text: str) -> Iterator[str]:
-    """What a reader may take out of anything that looks like an encoded word: its bytes as they are, and decoded."""
+    """Yield the texts that a reader may extract from anything that looks like an encoded word: its raw bytes, and its
+    decoded text.
+    """
     for match in ENCODED_WORD.finditer(text):
         raw = word_octets(match[2], match[3])
         yield raw.decode("latin_1")
@@ -242,7 +249,9 @@ def possible_texts(text: str) -> Iterator[str]:
 
 
 def encode_words(text: str) -> list[str]:
-    """Encoded words in UTF-8, to be joined by white space; characters are never cut, and Q or B, what is shorter."""
+    """Return encoded words in UTF-8, to be joined by white space. Characters are never cut; the shorter of Q and B is
+    used.
+    """
     raw = text.encode("utf-8", "replace")
     quoted = sum(1 if byte in _SAFE_IN_Q or byte == 0x20 else 3 for byte in raw)
     make = _q_word if quoted <= (len(raw) + 2) // 3 * 4 else _b_word

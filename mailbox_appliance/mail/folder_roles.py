@@ -1,6 +1,6 @@
 """The roles of folders (RFC 6154), and the labels of servers with X-GM-EXT-1.
 
-A role is what people chose, else what the server says, else what the folder's name says.
+A role comes from the members' choice, otherwise from the server, otherwise from the folder's name.
 """
 
 import unicodedata
@@ -54,7 +54,7 @@ _ROLE_NAMES: dict[FolderRole, str] = {
 
 
 def _comparable_name(name: str) -> str:
-    """A name for comparing: without case, accents may be composed or not (NFC), `_` as a space."""
+    """Return a name in the form for comparisons: case-folded, with composed accents (NFC), and a space for `_`."""
     return unicodedata.normalize("NFC", name).casefold().replace("_", " ").strip()
 
 
@@ -68,13 +68,14 @@ _PREFIXES = frozenset({"inbox", "[gmail]", "[google mail]"})
 def assign_roles(
     listed: Sequence[ListedFolder], mapped: Mapping[FolderRole, str] | None = None
 ) -> dict[str, tuple[FolderRole, RoleSource]]:
-    """The role of each folder that plays one, by path, and who says so. No role twice, no folder twice.
+    """Return role and source for each folder that has a role, by path. No role and no folder occurs twice.
 
-    What people chose comes first, then the server's word, then well-known names. INBOX is fixed by RFC 9051 5.1, and so
-    counts as the server's word. `mapped` may name a folder that is not there: then that role stays free for others.
+    The members' choice has priority, then the server's attributes, then well-known names. INBOX is fixed by RFC 9051
+    5.1, so its source is the server. `mapped` may name a folder that does not exist: then the role is free for other
+    folders.
 
-    On a server with labels the server's word is the only one: what it calls a role is done by labels, wherever people
-    or names would have it.
+    On a server with labels, only the server's attributes count: labels implement its roles, whatever members chose or
+    folders are named.
     """
     folders = [folder for folder in listed if not folder.attributes & _NO_MAIL]
     is_labeled = any(folder.label is not None for folder in folders)
@@ -92,7 +93,7 @@ def assign_roles(
 def _propose_roles(
     folders: Sequence[ListedFolder], mapped: Mapping[FolderRole, str]
 ) -> Iterator[tuple[str, FolderRole, RoleSource]]:
-    """Who could play what, the strongest word first."""
+    """Yield possible roles of folders, the strongest source first."""
     for folder in folders:
         if folder.path.upper() == "INBOX":
             yield folder.path, "inbox", "extension"
@@ -113,7 +114,9 @@ def _propose_roles(
 
 
 def _short_name(folder: ListedFolder) -> str:
-    """The name for comparing, without a leading `INBOX.` or `[Gmail]/`; empty for a folder inside another one."""
+    """Return the name for comparisons, without a leading `INBOX.` or `[Gmail]/`; empty for a folder inside
+    another one.
+    """
     steps = folder.path.split(folder.delimiter) if folder.delimiter else [folder.path]
     if len(steps) == 2 and steps[0].casefold() in _PREFIXES:
         steps = steps[1:]
@@ -153,18 +156,18 @@ _LABELS_BY_ATTRIBUTE = {
 
 
 def canonical_label(label: str) -> str:
-    """A label as it is kept among the flags: one of the system in one spelling, that of a user as it is."""
+    """Return a label as it is stored among the flags: a system label in its only spelling, a user's label unchanged."""
     lowered = label.lower()
     return LABEL_FLAGS.get(lowered) or SYSTEM_LABELS.get(lowered) or label
 
 
 def is_user_label(flag: str) -> bool:
-    """Whether a flag that is kept is a label that people made, and see."""
+    """Whether a stored flag is a label that people create and see."""
     return not flag.startswith("\\")
 
 
 def is_valid_label_name(label: str) -> bool:
-    """Whether people may call a label so, to add it to messages or to take it away."""
+    """Whether people may use this name for a label that they add or remove."""
     lowered = label.strip().lower()
     is_own = lowered in _RESERVED_NAMES or lowered == _FORWARDED or lowered.startswith(("\\", *_OWN_FOLDERS))
     return bool(lowered) and not is_own and len(label) <= MAX_LABEL_NAME and not any(map(_is_control, label))
@@ -176,7 +179,7 @@ def _is_control(character: str) -> bool:
 
 
 def label_of_folder(folder: ListedFolder) -> str | None:
-    """The label that a folder of such a server shows; None for one in which messages lie."""
+    """Return the label that a folder on a server with labels shows, or None for a folder that holds messages itself."""
     if folder.attributes & _FOLDERS_WITH_MESSAGES:
         return None
     if folder.path.upper() == "INBOX":
@@ -185,5 +188,5 @@ def label_of_folder(folder: ListedFolder) -> str | None:
 
 
 def find_all_mail(listed: Iterable[ListedFolder]) -> str | None:
-    """The path of the folder in which all messages lie that are neither spam nor trash; None where it is hidden."""
+    """Return the path of the folder with all messages except spam and trash, or None if the server hides it."""
     return next((folder.path for folder in listed if _ALL_MAIL in folder.attributes), None)

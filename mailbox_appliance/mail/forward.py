@@ -1,4 +1,4 @@
-"""Forward a message: subject, quoted text and HTML, and the parts that go along (RFC 5322, RFC 2392)."""
+"""Forward a message: subject, quoted text and HTML, and the parts that are sent with it (RFC 5322, RFC 2392)."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -43,9 +43,9 @@ _COLOR = re.compile(r"#?[A-Za-z0-9]{3,20}")
 
 
 def embed_html(html: str) -> str:
-    """The inside of a document as a `div`; what its `body` says of colours, style and direction is kept.
+    """Return the content of an HTML document as a `div`, with the colors, style and direction of its `body`.
 
-    Scripts are left out, and nothing that is not closed reaches beyond the `div`.
+    Scripts are left out, and unclosed elements cannot extend beyond the `div`.
     """
     pieces: list[str] = []
     position, pictures, opening = 0, 0, "<div>"
@@ -69,7 +69,7 @@ def embed_html(html: str) -> str:
 
 
 def _is_left_out(token: str) -> bool:
-    """Whether this, which is no tag, is a declaration or a comment that is not closed."""
+    """Whether this token, which is not a tag, is a declaration or an unclosed comment."""
     if token.startswith("<!--"):
         return not _WHOLE_COMMENT.match(token)
     return _DECLARATION.match(token) is not None
@@ -81,7 +81,7 @@ def _after_title(html: str, position: int) -> int:
 
 
 def _end_of_raw_text(name: str, html: str, start: int) -> int:
-    """Where the closing tag of a script or style begins; the end of the HTML where there is none."""
+    """Return the position of the closing tag of a script or style, or the end of the HTML if there is none."""
     for match in _RAW.finditer(html, start):
         if match[1].lower() == name:
             return match.start()
@@ -89,7 +89,7 @@ def _end_of_raw_text(name: str, html: str, start: int) -> int:
 
 
 def _as_div(attributes: str) -> str:
-    """The opening tag of a `div` that looks as a `body` with these attributes."""
+    """Return the opening tag of a `div` that looks like a `body` with these attributes."""
     style = unescape(find_attribute(attributes, "style")).strip().rstrip(";")
     for name, rule in (("bgcolor", "background-color"), ("text", "color")):
         color = unescape(find_attribute(attributes, name)).strip()
@@ -136,10 +136,10 @@ _BREAK = f"<br{_style('all:revert', 'display:inline')}>\n"
 
 @dataclass(frozen=True)
 class ForwardedMessage:
-    """A forwarded message. `parts`: what of the original goes along, as it is to be sent.
+    """A forwarded message. `parts`: the parts of the original that are sent with it.
 
-    A part that the HTML shows is `inline` and has the Content-ID by which the HTML names it; all others are
-    attachments without one. It begins a new thread: it has neither In-Reply-To nor References.
+    A part that the HTML shows is `inline` and has the Content-ID by which the HTML refers to it. All other parts are
+    attachments without a Content-ID. A forward starts a new thread: it has neither In-Reply-To nor References.
     """
 
     subject: str
@@ -151,10 +151,11 @@ class ForwardedMessage:
 def forward_message(
     original: ParsedMessage, comment: str | None, *, with_attachments: bool, reader: HtmlReader = TAG_READER
 ) -> ForwardedMessage:
-    """The original below a comment. Without attachments only the pictures go along that its HTML shows.
+    """Return a message with the original below a comment. Without attachments, only pictures that its HTML shows are
+    included.
 
-    The HTML of the original stays as its sender wrote it, style sheets included, scripts left out; it can neither end
-    the block above it that tells whose it is, nor style it away.
+    The HTML of the original stays as its sender wrote it, with style sheets but without scripts. It can neither close
+    nor restyle the header block above it, which names the original sender.
     """
     comment, block, shown = comment or "", list(_header_block(original)), _ShownParts()
     html = None
@@ -172,7 +173,7 @@ def forward_message(
 
 
 def decode_parts(source: bytes, parts: Iterable[ParsedAttachment]) -> tuple[OutgoingAttachment, ...]:
-    """These parts of the original, decoded, with all that their type says (such as a character set)."""
+    """Return parts of the original, decoded, with all parameters of their types (such as a character set)."""
     root, _, _ = mime.parse_structure(source)
     found = ((part, mime.find_part(root, part.part)) for part in parts)
     return tuple(_to_attachment(part, there) for part, there in found if there is not None and not there.children)
@@ -180,18 +181,18 @@ def decode_parts(source: bytes, parts: Iterable[ParsedAttachment]) -> tuple[Outg
 
 @dataclass
 class _ShownParts:
-    """Which parts the HTML shows, by number, and the Content-ID that each of them is sent with."""
+    """The parts that the HTML shows, by number, and the Content-ID under which each of them is sent."""
 
     by_id: dict[str, ParsedAttachment] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
 
     def add(self, part: ParsedAttachment) -> None:
-        """A part may be shown. Of several with one Content-ID the first is."""
+        """Add a part that the HTML may show. Of several with the same Content-ID, the first counts."""
         if part.content_id:
             self.by_id.setdefault(part.content_id.casefold(), part)
 
     def content_id_for(self, candidates: tuple[str, ...]) -> str | None:
-        """Note that the HTML names a part. Answers the Content-ID that it must name instead, or None."""
+        """Record that the HTML refers to a part. Returns the Content-ID that it must use instead, or None."""
         part = next((self.by_id[each.casefold()] for each in candidates if each.casefold() in self.by_id), None)
         if part is None or not part.content_id:
             return None
@@ -208,13 +209,13 @@ class _ShownParts:
         return made
 
     def to_attachment(self, part: ParsedAttachment) -> ParsedAttachment:
-        """The part as it is sent."""
+        """Return the part as it is sent."""
         content_id = self.ids.get(part.part)
         return replace(part, content_id=content_id, disposition="inline" if content_id else "attachment")
 
 
 def _header_block(original: ParsedMessage) -> Iterator[tuple[str, str]]:
-    """The names and values of the header block."""
+    """Yield the names and values of the header block."""
     yield "From", _format_people((original.sender,) if original.sender else ())
     yield "Date", _format_date(original)
     yield "Subject", _DIRECTION_CONTROLS.sub("", original.subject)
@@ -227,7 +228,9 @@ def _format_people(people: Iterable[Address]) -> str:
 
 
 def _format_person(person: Address) -> str:
-    """As a header field shows it: a name that could be taken for an address, or for two, stands in quotes."""
+    """Return a person as a header field shows them, with quotes around a name that could be read as an address, or as
+    two.
+    """
     name = _DIRECTION_CONTROLS.sub("", person.name) if isinstance(person.name, str) else ""
     if name and not _ATOMS.fullmatch(name):
         name = '"' + re.sub(r'(["\\])', r"\\\1", name) + '"'
@@ -235,7 +238,7 @@ def _format_person(person: Address) -> str:
 
 
 def _format_date(original: ParsedMessage) -> str:
-    """The date for a reader anywhere, in the offset that its sender wrote it in."""
+    """Return the date for readers anywhere, in the UTC offset that its sender used."""
     written = next((value for name, value in original.headers.items() if name.lower() == "date"), "")
     moment: datetime | None = headers.read_local_date(written) or original.date
     if moment is None:
@@ -263,7 +266,7 @@ def _forward_html(comment: str, block: Iterable[tuple[str, str]], original: str)
 
 
 def _text_to_html(text: str) -> str:
-    """Text as HTML that shows the same: its line breaks, and spaces that stand together."""
+    """Return HTML that shows a text with its line breaks and repeated spaces."""
     lines = (re.sub("^ |  ", lambda run: "\u00a0" * len(run[0]), line) for line in _LINE_BREAK.split(text))
     return _BREAK.join(escape(line) for line in lines)
 
@@ -279,7 +282,7 @@ def _to_attachment(part: ParsedAttachment, there: mime.MimePart) -> OutgoingAtta
 
 
 def _writable_type(mime_type: str, there: mime.MimePart) -> str:
-    """The type with those of its parameters that can be written; for a type that cannot, that of any file."""
+    """Return the type with its writable parameters, or the generic file type if the type itself cannot be written."""
     if not _is_media_type(mime_type):
         return _OCTET_STREAM
     written = mime_type

@@ -1,7 +1,6 @@
 """Read header fields, however broken: fields, text, parameters, addresses, dates and file names.
 
-Fields are split, unfolded and decoded first (RFC 5322, RFC 2045, RFC 2231). Only the functions named `..._strictly`
-raise.
+Fields are split, unfolded and decoded first (RFC 5322, RFC 2045, RFC 2231). Only functions named `..._strictly` raise.
 """
 
 import re
@@ -31,7 +30,7 @@ Fields = dict[str, list[str]]
 
 
 def body_start(source: bytes, start: int = 0, end: int | None = None) -> int:
-    """Where the body begins, after the first blank line; the end where there is none."""
+    """Return the position of the body, after the first blank line, or the end if there is none."""
     stop = len(source) if end is None else end
     if source.startswith((b"\n", b"\r\n"), start):
         return min(stop, source.index(b"\n", start) + 1)
@@ -45,9 +44,9 @@ def body_start(source: bytes, start: int = 0, end: int | None = None) -> int:
 
 
 def split_fields(header: bytes) -> list[tuple[str, str]]:
-    """The fields as (name as written, value on one line), in their order.
+    """Return the fields as (name as written, value on one line), in order.
 
-    Octets that are not ASCII stand in the values as lone surrogates (PEP 383) until `decode_text` decodes them.
+    Octets outside ASCII are lone surrogates (PEP 383) in the values until `decode_text` decodes them.
     """
     text = header[:MAX_HEADER].decode("ascii", "surrogateescape").replace("\r\n", "\n")
     text = text.replace("\n ", " ").replace("\n\t", "\t")  # RFC 5322 2.2.3
@@ -57,7 +56,7 @@ def split_fields(header: bytes) -> list[tuple[str, str]]:
 
 
 def fields_by_name(fields: list[tuple[str, str]]) -> Fields:
-    """The values of each field under its name in lower case, in their order."""
+    """Return the values of each field under its name in lower case, in order."""
     found: Fields = {}
     for name, value in fields:
         found.setdefault(name.lower(), []).append(value)
@@ -65,20 +64,22 @@ def fields_by_name(fields: list[tuple[str, str]]) -> Fields:
 
 
 def first_value(fields: Mapping[str, list[str]], name: str) -> str:
-    """The first value of a field, or nothing."""
+    """Return the first value of a field, or an empty text."""
     values = fields.get(name)
     return values[0] if values else ""
 
 
 def decode_octets(value: str, charset: str | None = None) -> str:
-    """The value with encoded words as they are; 8-bit octets are UTF-8 (RFC 6532), else in `charset`."""
+    """Return the value with encoded words unchanged. 8-bit octets are decoded as UTF-8 (RFC 6532), otherwise in
+    `charset`.
+    """
     if value.isascii() and not ("\x1b" in value and _is_japanese(value)):
         return value.strip()
     return _decode_eight_bit(value.encode("ascii", "surrogateescape"), charset).strip()
 
 
 def _is_japanese(value: str) -> bool:
-    """Whether a value is in ISO-2022-JP as it is (RFC 1468), which is seen in practice; it ends in ASCII then."""
+    """Whether a value is raw ISO-2022-JP (RFC 1468), which occurs in practice; such a value ends in ASCII."""
     _, switch, behind = value.rpartition("\x1b$")
     return bool(switch) and "\x1b(" in behind
 
@@ -93,7 +94,7 @@ def _decode_eight_bit(raw: bytes, charset: str | None) -> str:
 
 
 def decode_text(value: str, charset: str | None = None) -> str:
-    """The value as a person reads it: on one line, decoded, without controls."""
+    """Return the value as a person reads it: on one line, decoded, without controls."""
     value = value.strip()
     if "=?" not in value:
         if value.isprintable():  # all ASCII, then: the octets that are not stand as surrogates
@@ -105,22 +106,25 @@ def decode_text(value: str, charset: str | None = None) -> str:
 
 
 def _without_tabs(value: str) -> str:
-    """The value with spaces for single tabs, by which many fields are folded."""
+    """Return the value with spaces in place of single tabs, by which many fields are folded."""
     spaced = value.replace("\t", " ").strip() if "\t" in value and "\t\t" not in value else value
     return spaced if spaced.isprintable() else value
 
 
 def without_controls(value: str) -> str:
-    """Text on one line: each run of controls, tabs and line breaks is a space.
+    """Return text on one line: each run of controls, tabs and line breaks becomes a space.
 
-    Those that a sender hid in an encoded word inside an encoded word are disarmed too, so that an answer may quote it.
+    This also disarms those that a sender hid in an encoded word inside an encoded word, so that a reply may quote the
+    text.
     """
     value = _CONTROLS.sub(" ", value).strip()
     return value.replace("=?", "= ?") if has_forbidden_characters(value) else value
 
 
 def parse_parameters(value: str) -> tuple[str, Mapping[str, str]]:
-    """The value before the first `;` in lower case, and its parameters by lower-case names (RFC 2045 5.1, RFC 2231)."""
+    """Return the value before the first `;` in lower case, and its parameters by lower-case names (RFC 2045 5.1, RFC
+    2231).
+    """
     head, semicolon, _ = value.partition(";")
     first_word = head.split(None, 1)[0] if "=" in head else ""
     if first_word and not ("=" in first_word and "/" in first_word):
@@ -136,7 +140,7 @@ def parse_parameters(value: str) -> tuple[str, Mapping[str, str]]:
 
 
 def join_parameters(parameters: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Parameters by their names, those that travel in sections or with a character set put together (RFC 2231)."""
+    """Return parameters by name, with sections joined and character sets decoded (RFC 2231)."""
     plain: dict[str, str] = {}
     sections: dict[str, dict[int, tuple[str, bool]]] = {}
     for name, content in parameters:
@@ -149,7 +153,9 @@ def join_parameters(parameters: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _parameter_content(name: str, written: str) -> str:
-    """The content of a parameter, without quotes. A comment may follow it (RFC 2045 5.1); in a file name it is none."""
+    """Return the content of a parameter without quotes and without a comment after it (RFC 2045 5.1). In a file name,
+    parentheses are not a comment.
+    """
     if not written.startswith('"'):
         is_name = "name" in name.lower()
         return (written if is_name or "(" not in written else encoded_words.remove_comments(written)).strip()
@@ -163,7 +169,9 @@ def _unquote(content: str) -> str:
 
 
 def _join_sections(sections: Mapping[int, tuple[str, bool]]) -> str:
-    """RFC 2231 3 and 4: sections in the order of their numbers, the character set in the first."""
+    """Join RFC 2231 sections in the order of their numbers; the first one names the character set (RFC 2231 3 and
+    4).
+    """
     charset = None
     raw = b""
     for position, (content, extended) in enumerate(sections[number] for number in sorted(sections)):
@@ -205,7 +213,9 @@ _SEPARATORS = re.compile("[<>,]")
 
 
 def read_addresses(value: str) -> tuple[Address, ...]:
-    """The addresses of an unfolded field, with those of groups, at most 1,000. What has no address is left out."""
+    """Return the addresses of an unfolded field, with those of groups, at most 1,000. Entries without an address are
+    left out.
+    """
     return _parse_addresses_cached(value) if len(value) <= _LONGEST_CACHED else _parse_addresses(value)
 
 
@@ -219,7 +229,7 @@ _parse_addresses_cached = lru_cache(maxsize=1_000)(_parse_addresses)
 
 
 def _parse_plain_addresses(value: str) -> tuple[Address, ...] | None:
-    """The addresses of a field that holds only plain ones; None for another."""
+    """Return the addresses of a field that has only plain ones, or None for other fields."""
     found: list[Address] = []
     position = 0
     while position < len(value):
@@ -258,10 +268,10 @@ def _parse_any_addresses(value: str) -> tuple[Address, ...]:
 
 
 def read_addresses_strictly(value: str) -> tuple[Address, ...]:
-    """As `read_addresses`, for a field of which nothing may be lost.
+    """Return addresses as `read_addresses` does, for a field from which none may be lost.
 
-    Raises ValueError for a group, and for what is not an address. An empty group (`undisclosed-recipients:;`) gives no
-    address.
+    Raises ValueError for a group and for anything that is not an address. An empty group (`undisclosed-recipients:;`)
+    adds no address.
     """
     found: list[Address] = []
     for number, entry in enumerate(_address_entries(_EMPTY_GROUP.sub("", value)), 1):
@@ -274,7 +284,7 @@ def read_addresses_strictly(value: str) -> tuple[Address, ...]:
 
 
 def _address_entries(value: str) -> Iterator[str]:
-    """What stands between the commas."""
+    """Yield the texts between the commas."""
     start = position = 0
     while position < len(value):
         token = _ADDRESS_TOKEN.match(value, position)
@@ -290,7 +300,7 @@ def _address_entries(value: str) -> Iterator[str]:
 
 
 class _AddressEntry:
-    """What stands between two commas."""
+    """The text between two commas."""
 
     def __init__(self, words: Iterable[str] = ()) -> None:
         self.words = list(words)
@@ -334,7 +344,7 @@ class _AddressEntry:
 
 
 def _bare_address(angle: str) -> str:
-    """What stands in angle brackets, without comments and without what may stand before the address."""
+    """Return the content of angle brackets, without comments and without a prefix that may precede the address."""
     if "(" in angle and ")" in angle and '"' not in angle:
         angle = encoded_words.remove_comments(angle)
     if angle.lstrip().startswith("@"):  # RFC 5322 4.4: a route
@@ -381,7 +391,7 @@ _ZONES = {
 
 
 def read_date(value: str) -> datetime | None:
-    """The moment, in UTC; None where the field names none within the years 1 to 9999."""
+    """Return the moment in UTC, or None if the field has no date within the years 1 to 9999."""
     value = value[:_LONGEST_DATE]
     if match := _USUAL_DATE.fullmatch(value):
         day, month, year, hour, minute, second, offset = match.groups()
@@ -391,7 +401,7 @@ def read_date(value: str) -> datetime | None:
 
 
 def read_local_date(value: str) -> datetime | None:
-    """As `read_date`, in the offset from UTC that the field names, where it names one."""
+    """Return the moment as `read_date` does, in the UTC offset of the field if it has one."""
     moment = read_date(value)
     time = _TIME.search(value[:_LONGEST_DATE])
     offset = _utc_offset(value[time.end() : _LONGEST_DATE]) if time else None
@@ -404,7 +414,7 @@ def read_local_date(value: str) -> datetime | None:
 
 
 def _date_from_words(value: str) -> datetime | None:
-    """A date whose parts stand in another order, or are written otherwise: around the time all else is looked for."""
+    """Return a date whose parts are in another order or form: find the time, then the other parts around it."""
     time = _TIME.search(value)
     if time is None:
         return None
@@ -419,7 +429,7 @@ def _date_from_words(value: str) -> datetime | None:
 
 
 def _full_year(digits: str) -> int:
-    """RFC 5322 4.3: years of two and three digits."""
+    """Return the full year for two or three digits (RFC 5322 4.3)."""
     year = int(digits)
     if len(digits) > 3:
         return year
@@ -450,7 +460,7 @@ def _to_datetime(day: str, month: str, year: int, time: tuple[str | None, ...], 
 
 
 def _utc_offset(zone: str) -> int | None:
-    """Minutes east of Greenwich; None for an offset that cannot be one."""
+    """Return the minutes east of Greenwich, or None for an impossible offset."""
     if match := _OFFSET.search(zone):
         minutes = int(match[2]) * 60 + int(match[3])
         return -minutes if match[1] == "-" else minutes
@@ -479,15 +489,17 @@ _EXTENSIONS = {
 
 
 def read_file_name(value: str) -> str:
-    """The name out of a header field; empty where it has none.
+    """Return the file name from a header field; empty if it has none.
 
-    Encoded words do not belong there (RFC 2047 5) but are what many programs write.
+    Encoded words do not belong there (RFC 2047 5), but many programs write them.
     """
     return safe_file_name(encoded_words.decode_words(value))
 
 
 def safe_file_name(name: str) -> str:
-    """Only a name: no folders, no controls, no marks of direction, at most 200 characters; empty where none is left."""
+    """Return a bare file name: no folders, no controls, no marks of direction, at most 200 characters; empty if nothing
+    remains.
+    """
     name = without_controls(_UNSEEN.sub("", name)).replace("\\", "/").rpartition("/")[2].strip()
     if not name.strip(". "):
         return ""
@@ -498,7 +510,7 @@ def safe_file_name(name: str) -> str:
 
 
 def default_file_name(stem: str, mime_type: str) -> str:
-    """A name for a file that has none, with the extension that its type usually has."""
+    """Return a name for a file without one, with the usual extension of its type."""
     return stem + _EXTENSIONS.get(mime_type, "")
 
 
@@ -508,9 +520,9 @@ _WRITTEN_FIELD = re.compile(rb"^([!-9;-~]{1,200})[ \t]*:([^\n]*(?:\n[ \t][^\n]*)
 
 
 def fields_of(header: bytes) -> Iterator[tuple[str, bytes, str]]:
-    """The header fields: name in lower case, the lines as written (with line feeds), the value unfolded.
+    """Yield the header fields: name in lower case, the lines as written (with line feeds), the value unfolded.
 
-    8-bit octets stand in the value as `split_fields` has them. What is no field is passed over.
+    8-bit octets in the value are as in `split_fields`. Lines that are not fields are skipped.
     """
     for match in _WRITTEN_FIELD.finditer(header.replace(b"\r\n", b"\n")):
         value = match[2].replace(b"\n", b"").decode("ascii", "surrogateescape")

@@ -1,7 +1,8 @@
-"""Characters that nobody sees: with them a sender shows a program what no reader sees (Unicode 5.21, 23.2 to 23.4).
+"""Characters that nobody sees, by which a sender can show a program other text than its reader (Unicode 5.21, 23.2 to
+23.4).
 
-Those that belong to what is seen stay: a joiner inside an emoji or among Arabic or Indic letters, one variation
-selector behind a character that has variants, the tags of the three flags that are made of tags.
+Those that belong to visible text stay: a joiner inside an emoji or among Arabic or Indic letters, one variation
+selector after a character that has variants, and the tags of the three flags that are made of tags.
 """
 
 import re
@@ -37,9 +38,10 @@ _FLAG = re.compile(f"\U0001f3f4(?:{_FLAGS})\U000e007f")
 
 
 def strip_invisible(text: str) -> tuple[str, int, int]:
-    """Text without such characters, how many were of no width, and how many set a direction.
+    """Return the text without invisible characters, the number of zero-width ones removed, and the number of direction
+    controls removed.
 
-    Line breaks of whatever kind are line feeds.
+    Line breaks of all kinds become line feeds.
     """
     if not (_IN_ASCII if text.isascii() else _SUSPECTS).search(text):
         return text, 0, 0
@@ -49,14 +51,14 @@ def strip_invisible(text: str) -> tuple[str, int, int]:
 
 
 class _Sieve:
-    """Goes through one text, run by run of such characters."""
+    """A filter for one text that processes each run of invisible characters."""
 
     def __init__(self, text: str) -> None:
         self.text, self.runs, self.zero_width, self.bidi = text, 0, 0, 0
         self._flags = {flag.start() + 1 for flag in _FLAG.finditer(text)} if "\U0001f3f4" in text else ()
 
     def visible_part(self, found: re.Match[str]) -> str:
-        """What of a run stays: a character or two at its beginning, and its line breaks."""
+        """Return what stays of a run: a character or two at its start, and its line breaks."""
         run, start = found[0], found.start()
         kept = 0
         if start in self._flags:

@@ -1,6 +1,6 @@
-"""Large messages without their large attachments: read so, or divided so for sending.
+"""Large messages without their large attachments: read in this form, or divided in this form for sending.
 
-Reading takes the header, BODYSTRUCTURE and the texts (RFC 9051 7.5.2); the ends of parts give their sizes.
+Reading needs the header, BODYSTRUCTURE and the texts (RFC 9051 7.5.2); the last bytes of parts show their sizes.
 """
 
 import re
@@ -29,7 +29,7 @@ _LONGEST_TEXTS = 2 * parse.MAX_RAW  # bytes of all sections together, as they tr
 
 @dataclass(frozen=True)
 class PartEnd:
-    """The end of a part as it travels: `count` bytes, of which some lie beyond it, from `offset`."""
+    """The end of an encoded part: `count` bytes from `offset`, some of which lie after the part."""
 
     number: str
     offset: int
@@ -37,7 +37,7 @@ class PartEnd:
 
 
 def text_sections(structure: ListedPart) -> tuple[str, ...]:
-    """The numbers of the parts that make the text and the HTML, in the order of their use, each once."""
+    """Return the numbers of the parts that form the text and the HTML, in the order of their use, each once."""
     tree = _PartTree({})
     chosen = parse.choose_bodies(tree.build(structure))
     wanted: list[str] = []
@@ -50,7 +50,7 @@ def text_sections(structure: ListedPart) -> tuple[str, ...]:
 
 
 def part_ends(structure: ListedPart) -> tuple[PartEnd, ...]:
-    """The ends of parts by which their sizes are known exactly."""
+    """Return the ends of parts that show their exact sizes."""
     texts = text_sections(structure)
     encoded = (
         part for part in _listed_leaves(structure) if _is_base64(part) and part.number not in texts and part.octets
@@ -61,7 +61,9 @@ def part_ends(structure: ListedPart) -> tuple[PartEnd, ...]:
 
 
 def size_by_end(end: PartEnd, tail: bytes) -> int | None:
-    """How many bytes a part has, decoded, by what the server gives of its end; None if that does not show it."""
+    """Return the decoded size of a part in bytes, from its last bytes as the server returned them; None if they do not
+    show it.
+    """
     if not tail or len(tail) >= end.count:  # it is not given, or goes on
         return None
     if end.offset == 0:
@@ -84,11 +86,11 @@ def parse_large(
     sizes: Mapping[str, int] | None = None,
     reader: HtmlReader = TAG_READER,
 ) -> ParsedMessage:
-    """As `parse`, from the header, and the texts as they travel, by their numbers.
+    """Return the message as `parse_message` does, from its header and from its encoded texts by part number.
 
-    What is missing of a text is told in `warnings`. `sizes`: of parts, decoded, as far as they are known. The others
-    follow from those in transfer: exact where these are not encoded; for base64 but for its padding, and odd lines; for
-    quoted-printable an upper bound.
+    `warnings` name missing parts of a text. `sizes`: known decoded sizes of parts. Other sizes follow from the encoded
+    ones: exact for parts without an encoding, without padding and odd lines for base64, an upper bound for
+    quoted-printable.
     """
     tree = _PartTree(texts, sizes or {})
     root = tree.build(structure)
@@ -101,7 +103,7 @@ def parse_large(
 
 
 class _PartTree:
-    """The parts of a structure, with the texts that are there."""
+    """The parts of a structure, with the texts that are available."""
 
     def __init__(self, texts: Mapping[str, bytes], sizes: Mapping[str, int] | None = None) -> None:
         self.warnings: list[str] = []
@@ -110,7 +112,7 @@ class _PartTree:
         self._room = MAX_PARTS
 
     def build(self, listed: ListedPart, depth: int = 0) -> MimePart:
-        """The part, and those in it. What lies inside an attached message belongs to that message."""
+        """Return the part with its children. Parts inside an attached message belong to that message."""
         self.octets[listed.number] = listed.octets
         size = self._sizes.get(listed.number, _decoded_size(listed))
         part = _to_leaf(listed, self._texts.get(listed.number, b""), size)
@@ -132,7 +134,7 @@ class _PartTree:
             part.children.append(self.build(child, depth + 1))
 
     def is_cut(self, part: MimePart) -> bool:
-        """Whether a text is not all there. Seen in practice: servers whose sizes are a little too big."""
+        """Whether a text is incomplete. Seen in practice: servers that report sizes a little too large."""
         return len(part.source) < self.octets[part.number] * 0.9
 
 
@@ -155,7 +157,7 @@ def _to_leaf(listed: ListedPart, source: bytes, size: int) -> MimePart:
 
 
 def _to_field_value(value: str) -> str:
-    """A value as `headers.split_fields` gives it."""
+    """Return a value in the form that `headers.split_fields` returns."""
     return value.encode("utf-8", "surrogateescape").decode("ascii", "surrogateescape")
 
 
@@ -164,7 +166,7 @@ def _join_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def _listed_leaves(listed: ListedPart) -> Iterator[ListedPart]:
-    """The parts that are no multiparts; what lies inside an attached message belongs to that message."""
+    """Yield the parts that are not multiparts. Parts inside an attached message belong to that message."""
     left = [listed]
     while left:
         part = left.pop()
@@ -203,7 +205,9 @@ _BROKEN_STRUCTURE = frozenset({mime.TOO_MANY, mime.TOO_DEEP, mime.NO_BOUNDARY})
 
 @dataclass(frozen=True)
 class SplitAttachment:
-    """A file that is not in the MIME. `size`: in bytes, decoded. `is_inline`: a text shows it by its `content_id`."""
+    """A file that was taken out of the MIME. `size`: decoded, in bytes. `is_inline`: a text shows it by its
+    `content_id`.
+    """
 
     name: str
     mime_type: str
@@ -213,7 +217,7 @@ class SplitAttachment:
     _part: MimePart = field(repr=False)
 
     def pieces(self, length: int) -> Iterator[bytes]:
-        """Its bytes, decoded, in pieces of this length; the last may be shorter."""
+        """Yield its decoded bytes in pieces of this length; the last one may be shorter."""
         held = bytearray()
         for some in _decode_part(self._part):
             held += some
@@ -224,20 +228,22 @@ class SplitAttachment:
             yield bytes(held)
 
     def content(self) -> bytes:
-        """All its bytes."""
+        """Return all its bytes."""
         return b"".join(_decode_part(self._part))
 
 
 @dataclass(frozen=True)
 class SplitMessage:
-    """`mime` with `files`, in their order, is the message."""
+    """A message in two parts: `mime`, and the `files` that were taken out of it, in order."""
 
     mime: bytes = field(repr=False)
     files: tuple[SplitAttachment, ...] = ()
 
 
 def split_attachments(wire: bytes, most: int) -> SplitMessage:
-    """The message, with a MIME of at most so many bytes; whole where that is so already, or cannot be made so."""
+    """Take files out of a message until its MIME has at most `most` bytes. The message stays whole if it is small
+    enough, or if that is impossible.
+    """
     if len(wire) <= most:
         return SplitMessage(wire)
     root, _, warnings = mime.parse_structure(wire)
@@ -254,14 +260,14 @@ def split_attachments(wire: bytes, most: int) -> SplitMessage:
 
 
 def _shown_content_ids(read: parse.BodyParts) -> frozenset[str | None]:
-    """The Content-IDs of what the HTML shows (RFC 2392)."""
+    """Return the Content-IDs of the parts that the HTML shows (RFC 2392)."""
     shown = set[str]()
     replace_content_ids(parse.html_body(read, lambda _: None) or "", shown.update)
     return frozenset(shown)
 
 
 def _separable_files(root: MimePart, read: parse.BodyParts) -> Iterator[tuple[MimePart, MimePart]]:
-    """What may be left out, each with what holds it, in the order of the message."""
+    """Yield the parts that may be taken out, each with its parent, in the order of the message."""
     among = set(map(id, read.attachments))
     if not root.children:
         if id(root) in among and _is_separable(root, root):
@@ -302,7 +308,7 @@ def _source_size(file: tuple[MimePart, MimePart]) -> int:
 def _choose_parts_to_split(
     files: Iterable[tuple[MimePart, MimePart]], shown: Container[str | None], room: int
 ) -> "set[MimePart] | None":
-    """The parts for which there is no room; None where there is none for the rest of the message."""
+    """Return the parts that do not fit, or None if the rest of the message does not fit either."""
     if room < 0:
         return None
     cut: set[MimePart] = set()
@@ -318,7 +324,7 @@ def _choose_parts_to_split(
 
 
 def _source_without(root: MimePart, cut: list[tuple[MimePart, MimePart]]) -> Iterator[bytes]:
-    """The source without these parts. What held nothing else holds an empty text."""
+    """Yield the source without these parts. A parent that had nothing else gets an empty text."""
     source, position = root.source, 0
     if cut[0][0] is root:
         yield from _header_alone(source[: root.start])
@@ -335,12 +341,12 @@ def _source_without(root: MimePart, cut: list[tuple[MimePart, MimePart]]) -> Ite
 
 
 def _after_line_break(source: bytes, end: int) -> int:
-    """RFC 2046 5.1.1: the line break before a delimiter belongs to it."""
+    """Return the position after a line break before a delimiter, which belongs to the delimiter (RFC 2046 5.1.1)."""
     return end + 2 if source.startswith(b"\r\n", end) else end + source.startswith(b"\n", end)
 
 
 def _header_alone(head: bytes) -> Iterator[bytes]:
-    """The header of a message that was nothing but a file, and no text."""
+    """Yield the header of a message that was a single file, for a body without text."""
     for name, written, _ in fields_of(head):
         if not name.startswith("content-"):
             yield written.replace(b"\n", b"\r\n") + b"\r\n"
@@ -359,7 +365,7 @@ def _to_split_attachment(part: MimePart, is_shown: bool) -> SplitAttachment:
 
 
 def _writable_type(mime_type: str) -> str:
-    """The type in lower case; for one that nobody may write, that of any file."""
+    """Return the type in lower case, or the generic file type if it cannot be written."""
     try:
         return parse_media_type(mime_type)[0]
     except ValueError:

@@ -1,7 +1,8 @@
-"""A message that an older release stored for later, made ready to go; whatever any server takes stays as it was.
+"""Convert a message that an older release scheduled to one that can be sent. Content that any server accepts is
+unchanged.
 
-Its recipients are those of the stored envelope. Only what would keep it from going is changed: line breaks, octets
-above 127, a Bcc field, and a Date or Message-ID that is missing (RFC 5322 3.6).
+Its recipients are those of the stored envelope. Only obstacles are changed: line breaks, octets above 127, a Bcc field,
+and a missing Date or Message-ID (RFC 5322 3.6).
 """
 
 import re
@@ -29,7 +30,7 @@ Field = tuple[str, bytes, str]
 
 @dataclass(frozen=True)
 class MessageListing:
-    """How a message is listed: its recipients in To, its subject, and its Message-ID, empty where it has none."""
+    """The values for lists: the recipients in To, the subject, and the Message-ID, which is empty if there is none."""
 
     to: tuple[Address, ...]
     subject: str
@@ -37,7 +38,7 @@ class MessageListing:
 
 
 def read_listing(source: bytes) -> MessageListing:
-    """What the header of a stored message says of it."""
+    """Return the values for lists from the header of a stored message."""
     fields = list(fields_of(source[: headers.body_start(source)]))
     to = tuple(person for value in _values_of(fields, "to") for person in headers.read_addresses(_decode_value(value)))
     subject = next((headers.decode_text(value) for value in _values_of(fields, "subject")), "")
@@ -45,9 +46,9 @@ def read_listing(source: bytes) -> MessageListing:
 
 
 def normalize(source: bytes, envelope: Envelope, *, message_id: str, date: datetime) -> ComposedMessage:
-    """The message as it goes to these recipients. `message_id` and `date` are for one that has none.
+    """Return the message as it is sent to these recipients. `message_id` and `date` are used if it has none.
 
-    What cannot be made 7-bit stays 8-bit, and goes where the server takes that.
+    Content that cannot be converted to 7-bit stays 8-bit, and can be sent to servers that accept that.
     """
     root, _, warnings = mime.parse_structure(source)
     charset = parse.charset_of(root, parse.choose_bodies(root))
@@ -66,7 +67,7 @@ def normalize(source: bytes, envelope: Envelope, *, message_id: str, date: datet
 
 
 def _seven_bit_content(root: mime.MimePart, warnings: tuple[str, ...]) -> WrittenPart:
-    """The body, and the fields that describe it; none where those in the header may stay."""
+    """Return the body and the fields that describe it; no fields if those in the header can stay."""
     as_it_is = _BREAK.sub(b"\r\n", root.source[root.start :])
     is_exact = as_it_is == root.source[root.start :] or not _BINARY.search(root.source)
     if is_exact and is_seven_bit(as_it_is) and root.source[: root.start].isascii():
@@ -79,7 +80,7 @@ def _seven_bit_content(root: mime.MimePart, warnings: tuple[str, ...]) -> Writte
 
 
 def _may_go(field: Field, own_id: str) -> bool:
-    """Hidden recipients are never on the wire; what cannot be read as a date or an id is none."""
+    """Whether a field may be sent. Bcc recipients are never sent, and an invalid date or ID counts as missing."""
     name, _, value = field
     if name in ("bcc", "resent-bcc"):
         return False
@@ -91,7 +92,7 @@ def _is_mime(name: str) -> bool:
 
 
 def _write_field(field: Field, charset: str | None) -> list[bytes]:
-    """A field as it was, where that is clean ASCII; else written anew, which may leave nothing."""
+    """Return a field unchanged if it is clean ASCII, otherwise written again, which may leave nothing."""
     name, raw, value = field
     if (clean := clean_lines(raw)) is not None:
         return [clean]
@@ -121,7 +122,7 @@ def _missing_fields(
 
 
 def _writable_message_id(fields: Iterable[Field]) -> str:
-    """The Message-ID where it can be written as it is; nothing where there is none."""
+    """Return the Message-ID if it can be written unchanged; empty if there is none."""
     for value in _values_of(fields, "message-id"):
         for found in compose.writable_ids(threads.exact_message_ids(headers.decode_text(value))):
             return found
@@ -129,7 +130,7 @@ def _writable_message_id(fields: Iterable[Field]) -> str:
 
 
 def _to_wire_envelope(envelope: Envelope, lines: Iterable[bytes]) -> Envelope:
-    """The envelope with domains in A-labels; a name with a local part that is not ASCII needs SMTPUTF8."""
+    """Return the envelope with domains in A-labels. A header address whose local part is not ASCII needs SMTPUTF8."""
     addresses = [_to_wire_address(each) for each in (envelope.sender, *envelope.recipients)]
     named = any(not line.isascii() and not line.lower().startswith(b"content-") for line in lines)
     needs = named or any(needs_smtputf8(each) for each in addresses)

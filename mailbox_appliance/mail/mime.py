@@ -31,7 +31,7 @@ _TRAILING_SPACE = re.compile(rb"(?<![ \t])[ \t]+(?=\r?\n)")
 
 @dataclass(slots=True, eq=False)
 class MimePart:
-    """A part: its number as in IMAP (RFC 9051 6.4.5), its type, and where its body lies in the source."""
+    """A part: its number as in IMAP (RFC 9051 6.4.5), its type, and the offsets of its body in the source."""
 
     number: str
     source: bytes = field(repr=False)
@@ -47,7 +47,7 @@ class MimePart:
     begin: int = 0  # where its header begins
 
     def encoding(self) -> str:
-        """The Content-Transfer-Encoding (RFC 2045 6.1) without what may follow it."""
+        """The Content-Transfer-Encoding (RFC 2045 6.1), without any text after it."""
         name = headers.first_value(self.fields, "content-transfer-encoding").strip(" \t\"'").lower()
         for known in ("base64", "quoted-printable"):
             if name.startswith(known):
@@ -55,7 +55,7 @@ class MimePart:
         return name.partition(";")[0].rstrip()
 
     def size(self) -> int:
-        """How many bytes the body has, decoded."""
+        """The decoded size of the body, in bytes."""
         if self.estimated is not None:
             return self.estimated
         encoding = self.encoding()
@@ -67,9 +67,9 @@ class MimePart:
         return len(self.content()[0]) if size is None else size
 
     def content(self, limit: int | None = None, *, is_text: bool = False) -> tuple[bytes, bool]:
-        """The body, decoded, and whether its encoding was whole; at most `limit` bytes of the source are looked at.
+        """Return the decoded body, and whether its encoding was complete. Reads at most `limit` bytes of the source.
 
-        Of text, line breaks need not stay as they are.
+        With `is_text`, line breaks may change.
         """
         raw = self.source[self.start : self.end if limit is None else min(self.end, self.start + limit)]
         encoding = self.encoding()
@@ -85,7 +85,7 @@ class MimePart:
         return value.removeprefix("<").removesuffix(">").strip() or None
 
     def filename(self) -> str:
-        """The name of the file, safe to show; empty where the part has none."""
+        """The file name, safe to show; empty if the part has none."""
         given = self.disposition_parameters.get("filename") or self.parameters.get("name") or ""
         return headers.read_file_name(given)
 
@@ -97,7 +97,7 @@ class _Budget:
 
 
 def parse_structure(source: bytes) -> tuple[MimePart, list[tuple[str, str]], tuple[str, ...]]:
-    """The tree, the header fields of the message, and warnings about its structure."""
+    """Return the tree of parts, the header fields of the message, and warnings about its structure."""
     if b"\n" not in source:
         source = source.replace(b"\r", b"\n")  # Seen in practice: lines that end with CR alone
     warnings: list[str] = []
@@ -110,7 +110,7 @@ def parse_structure(source: bytes) -> tuple[MimePart, list[tuple[str, str]], tup
 
 
 def find_part(root: MimePart, number: str) -> MimePart | None:
-    """The part with this number (`2`, `1.3`), or None."""
+    """Return the part with this number (`2`, `1.3`), or None."""
     if not root.children:
         return root if number == "1" else None
     found = root
@@ -122,7 +122,7 @@ def find_part(root: MimePart, number: str) -> MimePart | None:
 
 
 def _read_header(source: bytes, start: int, end: int, warnings: list[str]) -> tuple[list[tuple[str, str]], int]:
-    """The header fields of what begins at `start`, and where its body begins; what has no header is all body."""
+    """Return the header fields at `start`, and the position of the body. Without a header, everything is body."""
     body = headers.body_start(source, start, end)
     header = source[start : min(body, start + headers.MAX_HEADER)]
     fields = headers.split_fields(header)
@@ -136,7 +136,7 @@ def _read_header(source: bytes, start: int, end: int, warnings: list[str]) -> tu
 
 
 def _first_delimiter(header: bytes, fields: list[tuple[str, str]]) -> int:
-    """Where in a header the delimiter line stands that its own Content-Type names; -1 where there is none."""
+    """Return the position in a header of the delimiter line that its own Content-Type names, or -1."""
     content_type = headers.first_value(headers.fields_by_name(fields), "content-type")
     boundary = _boundary(headers.parse_parameters(headers.decode_octets(content_type))[1])
     return header.find(b"\n--" + boundary) + 1 or -1 if boundary else -1
@@ -169,7 +169,7 @@ _remembered_type = lru_cache(maxsize=500)(_media_type)  # most parts are of one 
 
 
 def _descend(part: MimePart, budget: _Budget, depth: int, warnings: list[str]) -> None:
-    """Find the children of a multipart, and theirs."""
+    """Find the children of a multipart, recursively."""
     if not part.mime_type.startswith("multipart/"):
         return
     if depth >= MAX_DEPTH:
@@ -194,7 +194,7 @@ def _descend(part: MimePart, budget: _Budget, depth: int, warnings: list[str]) -
 
 
 def _part_spans(part: MimePart, budget: _Budget, warnings: list[str]) -> list[tuple[int, int]]:
-    """Where the parts of a multipart begin and end (RFC 2046 5.1.1)."""
+    """Return start and end of each part of a multipart (RFC 2046 5.1.1)."""
     boundary = _boundary(part.parameters)
     if not boundary:
         guess = _FIRST_BOUNDARY.search(part.source, max(0, part.start - 1), min(part.end, part.start + 10_000))
@@ -219,7 +219,9 @@ def _part_spans(part: MimePart, budget: _Budget, warnings: list[str]) -> list[tu
 
 
 def _delimiter_lines(part: MimePart, delimiter: bytes, budget: _Budget) -> list[tuple[int, int, bool]]:
-    """The delimiter lines: where the line break before begins, where the next line begins, whether it closes."""
+    """Yield the delimiter lines: the start of the line break before, the start of the next line, whether it is the
+    closing one.
+    """
     source = part.source
     found: list[tuple[int, int, bool]] = []
     position = source.find(delimiter, part.start, part.end)
@@ -239,7 +241,7 @@ def _delimiter_lines(part: MimePart, delimiter: bytes, budget: _Budget) -> list[
 
 
 def decode_quoted_printable(raw: bytes) -> bytes:
-    """The decoded bytes of whole lines; what is no quoted-printable stays as it is."""
+    """Return the decoded bytes of complete lines. Text that is not quoted-printable stays unchanged."""
     # RFC 2045 6.7 (3): white space at the end of a line was added on the way.
     if any(space in raw for space in (_SPACES_AT_END if b"\r" in raw or b"\t" in raw else (b" \n",))):
         raw = _TRAILING_SPACE.sub(b"", raw)
@@ -257,7 +259,7 @@ _LONGEST_LINE = 64 * 1024  # bytes held back of a quoted-printable line; RFC 204
 
 
 def decode_transfer(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """The bytes of a part, decoded; an encoding that is not known leaves them as they are."""
+    """Yield the decoded bytes of a part. An unknown encoding leaves them unchanged."""
     name = encoding.strip().lower()
     if name.startswith("base64"):
         return _decode_base64_pieces(pieces)
@@ -267,7 +269,9 @@ def decode_transfer(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def _decode_base64_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """What is no base64 is skipped (RFC 2045 6.8), and padding that can end nothing; after any other the data ends."""
+    """Skip characters that are not base64 (RFC 2045 6.8), and padding that cannot end the data. After other padding the
+    data ends.
+    """
     held, has_ended = b"", False
     padding = _Padding()
     for piece in pieces:
@@ -284,13 +288,17 @@ def _decode_base64_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Padding:
-    """Tells padding that ends the data from other `=`, as `binascii` does: it must fill up a group of four."""
+    """A filter that distinguishes padding that ends the data from other `=`, as `binascii` does: it must complete a
+    group of four.
+    """
 
     def __init__(self) -> None:
         self._place = self._signs = 0  # characters of the group that is begun, and `=` behind them
 
     def strip(self, piece: bytes) -> tuple[bytes, bool]:
-        """The piece up to the padding that ends the data, without other padding, and whether there was one."""
+        """Return the piece up to the padding that ends the data, without other padding, and whether the end was
+        found.
+        """
         if b"=" not in piece:
             self._pass(len(piece))
             return piece, False
@@ -311,7 +319,7 @@ class _Padding:
 
 
 def _decode_quoted_printable_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Line by line: white space at the end of a line was added on the way (RFC 2045 6.7 (3))."""
+    """Decode line by line. White space at the end of a line was added in transit (RFC 2045 6.7 (3))."""
     held = b""
     for piece in pieces:
         held += piece
@@ -326,6 +334,8 @@ def _decode_quoted_printable_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _safe_cut(held: bytes) -> int:
-    """Where a line without end may be cut: not in an escape, and not before white space whose end is not seen yet."""
+    """Return a position at which an unfinished line may be cut: not in an escape, and not before white space whose end
+    is unknown.
+    """
     end = len(held.rstrip(b" \t\r"))
     return end if b"=" not in held[max(0, end - 2) : end] else held.rindex(b"=", 0, end)

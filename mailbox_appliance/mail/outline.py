@@ -1,4 +1,4 @@
-"""What a message says, without holding its large files: long runs of base64 lines are left out before it is parsed."""
+"""Parse a message without holding its large files: long runs of base64 lines are left out first."""
 
 import binascii
 import re
@@ -21,7 +21,7 @@ _LONGEST_LINE = 1000
 
 
 def parse_content(content: Content) -> ParsedMessage:
-    """As `parse_message`, with the memory that the texts need. Sizes of attachments are exact."""
+    """Return the message as `parse_message` does, with memory for its texts only. Sizes of attachments are exact."""
     if len(content) <= LARGE:
         return parse_message(content.read())
     runs: dict[bytes, tuple[int, int]] = {}
@@ -36,8 +36,8 @@ def parse_content(content: Content) -> ParsedMessage:
 
 
 def _outline(content: Content, runs: dict[bytes, tuple[int, int]]) -> Iterator[bytes]:
-    """The source with one line in place of each run; `runs`: what that line decodes to -> bytes left out, raw and
-    decoded.
+    """Yield the source with one line in place of each run. Adds to `runs`, by the decoded line, the bytes left out:
+    encoded and decoded.
     """
     for piece in _whole_lines(content):
         yield _RUN.sub(_left_out_runs(runs), piece)
@@ -57,7 +57,7 @@ def _left_out_runs(runs: dict[bytes, tuple[int, int]]) -> "Callable[[re.Match[by
 
 
 def _whole_lines(content: Content) -> Iterator[bytes]:
-    """The pieces, cut after a line where there is one."""
+    """Yield the pieces, each cut after a line if it contains a line break."""
     held = b""
     for piece in content.pieces():
         held += piece
@@ -69,7 +69,9 @@ def _whole_lines(content: Content) -> Iterator[bytes]:
 
 
 def _with_full_size(found: bytes, attachment: ParsedAttachment, runs: dict[bytes, tuple[int, int]]) -> ParsedAttachment:
-    """The attachment with the size of what was left out of its bytes; takes these runs away."""
+    """Return the attachment with the size of the runs left out of its bytes added, and remove these runs from
+    `runs`.
+    """
     size = attachment.size_bytes
     for mark, (raw, decoded) in list(runs.items()):
         if mark in found:

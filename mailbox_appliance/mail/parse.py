@@ -1,6 +1,6 @@
 """Parse a message, however broken, into what a person reads (RFC 5322, RFC 2045, RFC 8621 4.1.4).
 
-Never raises. What is read, and what is kept, is bounded.
+Never raises. The amounts that are read and kept are bounded.
 """
 
 import html as html_entities
@@ -32,7 +32,7 @@ _QUOTE = re.compile(r">*")
 
 @dataclass
 class BodyParts:
-    """The parts that make the text, those that make the HTML, and all others."""
+    """The parts that form the text, those that form the HTML, and all others."""
 
     text: list[MimePart] = field(default_factory=list)
     html: list[MimePart] = field(default_factory=list)
@@ -40,14 +40,14 @@ class BodyParts:
 
 
 def choose_bodies(root: MimePart) -> BodyParts:
-    """The parts as RFC 8621 4.1.4 sorts them; pictures amid the text are attachments here, so that none is lost."""
+    """Sort the parts as RFC 8621 4.1.4 does. Pictures between texts count as attachments here, so that none is lost."""
     chosen = BodyParts()
     _sort_parts([root], root, "mixed", chosen, in_alternative=False)
     return chosen
 
 
 def charset_of(root: MimePart, chosen: BodyParts) -> str | None:
-    """The character set that 8-bit header fields are likely to be in: that of the message, else of its first text."""
+    """Return the likely character set of 8-bit header fields: that of the message, otherwise of its first text."""
     named = (part.parameters.get("charset") for part in (root, *chosen.text[:1], *chosen.html[:1]))
     return next(filter(None, named), None)
 
@@ -80,14 +80,16 @@ def _sort_parts(
 
 
 def _move_superseded(chosen: BodyParts, start: int, end: int) -> None:
-    """Of several forms the last is shown, alone (RFC 2046 5.1.4); HTML that is not shown is an attachment, not lost."""
+    """Keep only the last of several forms (RFC 2046 5.1.4). HTML that is not shown becomes an attachment, so it is not
+    lost.
+    """
     texts = {part.number for part in chosen.text}
     chosen.attachments += [part for part in chosen.html[start:end] if part.number not in texts]
     del chosen.html[start:end]
 
 
 def _main_part(multipart: MimePart) -> MimePart:
-    """The first part, or the one that a multipart/related names as its root (RFC 2387 3.2)."""
+    """Return the first part, or the one that a multipart/related names as its root (RFC 2387 3.2)."""
     if start := multipart.parameters.get("start", "").strip().removeprefix("<").removesuffix(">"):
         return next((part for part in multipart.children if part.content_id() == start), multipart.children[0])
     return multipart.children[0]
@@ -100,12 +102,11 @@ def _is_body(part: MimePart, is_main: bool, multipart: str) -> bool:
 
 
 def text_body(chosen: BodyParts, warn: Callable[[str], None], reader: HtmlReader = TAG_READER) -> str | None:
-    """The plain text, its parts one after the other; None where the message has none.
+    """Return the plain text with its parts in order, or None if the message has none.
 
-    HTML beside plain parts is shown with them (the footers of lists, Apple Mail's text around pictures), so its text
-    stands between theirs. Where they say nothing, all of it is left to the HTML. HTML that cannot be analyzed is left
-    out, with a warning, and so is the HTML after it: previews and excerpts are made of this text, and come without
-    warnings.
+    HTML beside plain parts is shown with them (the footers of lists, Apple Mail's text around pictures), so its text is
+    inserted between theirs. If the plain parts are empty, the HTML alone is shown. HTML that cannot be analyzed is left
+    out with a warning, and so is the HTML after it: previews and excerpts use this text, and show no warnings.
     """
     found = [_plain_text_of(part, warn) if part.mime_type == "text/plain" else None for part in chosen.text]
     plain = [piece for piece in found if piece is not None]
@@ -119,7 +120,7 @@ def text_body(chosen: BodyParts, warn: Callable[[str], None], reader: HtmlReader
 
 
 def html_body(chosen: BodyParts, warn: Callable[[str], None]) -> str | None:
-    """The HTML, with plain parts that stand beside it; None where the message has none."""
+    """Return the HTML with the plain parts beside it, or None if the message has none."""
     if not any(part.mime_type == "text/html" for part in chosen.html):
         return None
     pieces = [
@@ -140,7 +141,7 @@ def _bound_text(text: str, warn: Callable[[str], None]) -> str:
 def _with_html(
     parts: Sequence[MimePart], texts: Sequence[str | None], warn: Callable[[str], None], reader: HtmlReader
 ) -> list[str]:
-    """Return the texts of parts, with those of HTML in their places up to the first that cannot be analyzed."""
+    """Return the texts of parts, with the text of HTML in its place up to the first part that cannot be analyzed."""
     pieces: list[str] = []
     is_analyzed = True
     for part, text in zip(parts, texts, strict=True):
@@ -164,7 +165,7 @@ def _plain_text_of(part: MimePart, warn: Callable[[str], None]) -> str:
 
 
 def _decode_part(part: MimePart, warn: Callable[[str], None]) -> str:
-    """The text of a part with line feeds, and without NUL."""
+    """Return the text of a part with line feeds, and without NUL."""
     raw, whole = part.content(limit=MAX_RAW, is_text=True)
     if not whole:
         warn(own_text("The encoding of a text in this message is damaged; only the readable part is shown."))
@@ -180,14 +181,14 @@ def _decode_part(part: MimePart, warn: Callable[[str], None]) -> str:
 
 
 def _meta_charset(start: bytes) -> str | None:
-    """The character set that HTML names itself (HTML 13.2.3.2, leniently)."""
+    """Return the character set that HTML declares itself (HTML 13.2.3.2, leniently)."""
     meta = _META_CHARSET.search(start) if b"charset" in start.lower() else None
     # HTML 13.2.3.2: whoever could read this declaration has not read UTF-16.
     return re.sub("^utf-?16.*", "utf-8", meta[1].decode("ascii").lower()) if meta else None
 
 
 def unflow(text: str, *, delete_space: bool) -> str:
-    """Paragraphs of format=flowed, each on one line (RFC 3676 4.1 to 4.5)."""
+    """Return the paragraphs of format=flowed, each on one line (RFC 3676 4.1 to 4.5)."""
     pieces: list[str] = []
     open_depth = -1  # quote depth of a paragraph that goes on; -1: none
     for raw in text.split("\n"):
@@ -215,9 +216,9 @@ _SHOWN_OF_UNREADABLE = 100_000  # bytes
 
 
 def parse_message(source: bytes, reader: HtmlReader = TAG_READER) -> ParsedMessage:
-    """Return what a message says. Anything that cannot be read is left out or replaced, with a warning.
+    """Return the content of a message. Unreadable parts are left out or replaced, with a warning.
 
-    `reader`: for the HTML that makes the text or the snippet.
+    `reader`: for the HTML that forms the text or the snippet.
     """
     return assemble(*mime.parse_structure(source), reader)
 
@@ -225,7 +226,7 @@ def parse_message(source: bytes, reader: HtmlReader = TAG_READER) -> ParsedMessa
 def assemble(
     root: MimePart, fields: list[tuple[str, str]], found: Iterable[str], reader: HtmlReader = TAG_READER
 ) -> ParsedMessage:
-    """Return what a message says, from the tree of its parts, its header fields, and the warnings so far."""
+    """Return the content of a message from the tree of its parts, its header fields, and the warnings so far."""
     warnings = dict.fromkeys(found)
     chosen = choose_bodies(root)
     text = text_body(chosen, warnings.setdefault, reader)
@@ -254,7 +255,9 @@ def assemble(
 
 
 def _own_warnings(found: Iterable[str]) -> tuple[str, ...]:
-    """The warnings that go with the message. One without a mark is dropped, as it may hold words of the message."""
+    """Return the warnings for the message. One without the `OwnText` mark is dropped, as it may contain words of the
+    message.
+    """
     return tuple(str(one) for one in found if isinstance(one, OwnText))[:_MAX_SHOWN_WARNINGS]
 
 
@@ -269,18 +272,22 @@ def _preview_html(markup: str | None, reader: HtmlReader, warn: Callable[[str], 
 
 
 def parse_unreadable(source: bytes) -> ParsedMessage:
-    """The beginning of a message as it is, with a warning: for one that `parse_message` fails on all the same."""
+    """Return the start of the raw message as text, with a warning: for a message on which `parse_message` fails
+    anyway.
+    """
     text = source[:_SHOWN_OF_UNREADABLE].decode("ascii", "replace").replace("\0", "")
     return replace(parse_message(b""), text=text, warnings=(_UNREADABLE,))
 
 
 def attachment_bytes(source: bytes, part: str) -> bytes | None:
-    """The decoded bytes of the part with this number; None where there is none, or where it only holds other parts."""
+    """Return the decoded bytes of the part with this number, or None if it does not exist or only contains other
+    parts.
+    """
     return attachments_bytes(source)(part)
 
 
 def attachments_bytes(source: bytes) -> Callable[[str], bytes | None]:
-    """As `attachment_bytes`, for several parts of one message, which is read once."""
+    """Return a function like `attachment_bytes` for several parts of one message, which is parsed once."""
     root, _, _ = mime.parse_structure(source)
 
     def bytes_of(part: str) -> bytes | None:
@@ -291,7 +298,7 @@ def attachments_bytes(source: bytes) -> Callable[[str], bytes | None]:
 
 
 def part_sizes(source: bytes) -> dict[tuple[str, str], int]:
-    """How many bytes each part has, decoded, by its number and type; not of those that hold other parts."""
+    """Return the decoded size in bytes of each part by its number and type, without parts that contain other parts."""
     sizes: dict[tuple[str, str], int] = {}
     left = [mime.parse_structure(source)[0]]
     while left:
@@ -304,14 +311,14 @@ def part_sizes(source: bytes) -> dict[tuple[str, str], int]:
 
 
 def header_message_id(source: bytes) -> str | None:
-    """The Message-ID, from the header alone."""
+    """Return the Message-ID, from the header alone."""
     header = source[: min(headers.body_start(source), headers.MAX_HEADER)]
     ids = _message_ids_of(headers.fields_by_name(headers.split_fields(header)), "message-id")
     return ids[0] if ids else None
 
 
 def _addresses_of(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
-    """The addresses of all fields of this name. Seen in practice: one To field for each recipient."""
+    """Return the addresses of all fields of this name. Seen in practice: one To field for each recipient."""
     values = fields.get(name)
     if not values:
         return ()
@@ -327,9 +334,9 @@ def _message_ids_of(fields: Fields, name: str) -> tuple[str, ...]:
 
 
 def _decode_headers(fields: list[tuple[str, str]], charset: str | None) -> dict[str, str]:
-    """The header fields, decoded, under their names as written. Of a repeated field the first counts.
+    """Return the decoded header fields under their names as written. Of a repeated field, the first counts.
 
-    For `Received` and other trace fields that is the newest, and the one of the reader's own server.
+    For `Received` and other trace fields, that is the newest one, added by the reader's own server.
     """
     found: dict[str, str] = {}
     seen: set[str] = set()
@@ -362,7 +369,7 @@ def _to_parsed_attachment(part: MimePart) -> ParsedAttachment:
 
 
 def default_part_name(part: MimePart) -> str:
-    """A name for a part that has none: the subject of an attached message, else the number of the part."""
+    """Return a name for a part without one: the subject of an attached message, otherwise the number of the part."""
     if part.mime_type in ("message/rfc822", "message/global"):  # the latter: RFC 6532 3.7
         content, _ = part.content()
         header = content[: min(headers.body_start(content), headers.MAX_HEADER)]

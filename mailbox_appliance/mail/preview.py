@@ -1,4 +1,4 @@
-"""What a message would look like on its way: read back from the very bytes that would go out."""
+"""Preview of a message to send, read back from the exact bytes that would be sent."""
 
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.outline import parse_content
@@ -6,7 +6,9 @@ from mailbox_appliance.model.messages import ComposedMessage, PreviewedAttachmen
 
 
 def preview_of(account_id: str, message: ComposedMessage) -> SendPreview:
-    """The preview of a composed message. Domains stand as they travel (A-labels); a text made from HTML counts."""
+    """Return the preview of a composed message. Domains are in A-labels as on the wire; a text made from HTML is
+    included.
+    """
     read = parse_content(with_bcc(message.wire, message.bcc_header))
     return SendPreview(
         account_id=account_id,

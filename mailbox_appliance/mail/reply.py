@@ -1,4 +1,4 @@
-"""Who a reply goes to, and what ties it to its parent (RFC 5322 3.6.2 and 3.6.4, RFC 2369 3.4)."""
+"""The recipients of a reply, and its references to the parent (RFC 5322 3.6.2 and 3.6.4, RFC 2369 3.4)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ class ReplyThreading:
 
 @dataclass(frozen=True)
 class ReplyRecipients:
-    """To and Cc of a reply. `left_out`: the addresses of those it would go to as well, if they could be written."""
+    """To and Cc of a reply. `left_out`: the addresses of further recipients to which mail cannot be sent."""
 
     to: tuple[Address, ...]
     cc: tuple[Address, ...]
@@ -33,9 +33,9 @@ class ReplyRecipients:
 
 
 def reply_threading(headers: Mapping[str, str]) -> ReplyThreading:
-    """What ties a reply to the message with these header fields (lower-case names; RFC 5322 3.6.4).
+    """Return the references of a reply to the message with these header fields (lower-case names; RFC 5322 3.6.4).
 
-    An id with white space inside is left out: written without it, it would be one that no message has.
+    An ID with white space inside is left out: without the white space it would match no message.
     """
     own, references, in_reply_to = (
         exact_message_ids(headers.get(n, "")) for n in ("message-id", "references", "in-reply-to")
@@ -53,12 +53,13 @@ def reply_recipients(
     cc: tuple[Address, ...] | None = None,
     everybody: bool = False,
 ) -> ReplyRecipients:
-    """To and Cc of a reply; a list that is given (not None) stays as it is, and nobody stands in both.
+    """Return To and Cc of a reply. A given list (not None) stays unchanged, and nobody is in both.
 
     `headers` are those of the parent, with lower-case names; `own` are the mailbox's addresses. Without `everybody`, Cc
-    is empty unless it is given. Raises ValueError, with the reason, where To is not given and the parent does not tell
-    whom to answer, or somebody it goes to in the first place has an address that cannot be written; further ones with
-    such an address are left out.
+    is empty unless it is given.
+
+    Raises ValueError with the reason if To is not given and either the parent has no address to reply to, or mail
+    cannot be sent to that address. Further recipients with such an address are left out.
     """
     named = [each.email for each in cc or ()]
     first = to if to is not None else _first_recipients(parent, own, named, everybody=everybody)
@@ -78,7 +79,7 @@ def reply_recipients(
 def _first_recipients(
     parent: Message, own: tuple[str, ...], named: Iterable[str], *, everybody: bool
 ) -> tuple[Address, ...]:
-    """Whom an answer is for, but for those who are named in the given Cc."""
+    """Return the people to whom a reply is addressed, without those in the given Cc."""
     writers = _writers(parent, own)
     if not writers and not everybody:
         raise ValueError(_NOBODY_TO_ANSWER)
@@ -91,9 +92,9 @@ def _first_recipients(
 
 
 def _writers(parent: Message, own: tuple[str, ...]) -> tuple[Address, ...]:
-    """Reply-To, else From (RFC 5322 3.6.2), where it names anybody but us; nobody where there is neither.
+    """Return Reply-To, otherwise From (RFC 5322 3.6.2), if it names somebody else; empty if there is neither.
 
-    A reply to what we sent ourselves goes to those we sent it to.
+    A reply to a message that the mailbox itself sent goes to the recipients of that message.
     """
     sender = (parent.from_,) if parent.from_ is not UNSET else ()
     for writers in (parent.reply_to or (), sender):
@@ -105,13 +106,13 @@ def _writers(parent: Message, own: tuple[str, ...]) -> tuple[Address, ...]:
 def _all_recipients(
     first: tuple[Address, ...], parent: Message, headers: Mapping[str, str], named: Iterable[str]
 ) -> tuple[Address, ...]:
-    """Those an answer is for, whom the parent was for, and the list that it came by."""
+    """Return the people to whom a reply is addressed, the recipients of the parent, and its mailing list."""
     posting = () if _names_list(parent.cc or (), headers) else _posting_address(headers)
     return _without_named((*first, *parent.to, *posting), named)
 
 
 def _posting_address(headers: Mapping[str, str]) -> tuple[Address, ...]:
-    """Where a mailing list wants its answers: RFC 2369 3.4, where `NO` means nowhere."""
+    """Return the address at which a mailing list accepts replies: RFC 2369 3.4, in which `NO` means none."""
     found = _POSTING.search(headers.get("list-post", ""))
     email = unquote(found[1]).strip() if found else ""
     return (Address(email=email),) if is_writable(email) else ()
@@ -128,7 +129,7 @@ def _is_among(email: str, others: Iterable[str]) -> bool:
 
 
 def _without_named(people: Iterable[Address], named: Iterable[str]) -> tuple[Address, ...]:
-    """Everybody once, without those named already."""
+    """Return each person once, without those named already."""
     known = list(named)
     found: list[Address] = []
     for person in people:
@@ -139,7 +140,7 @@ def _without_named(people: Iterable[Address], named: Iterable[str]) -> tuple[Add
 
 
 def _only_writable(people: Iterable[Address], left_out: dict[str, None]) -> tuple[Address, ...]:
-    """Those that a message can go to; the addresses of the others are added to `left_out`."""
+    """Return the people to whom mail can be sent. The addresses of the others are added to `left_out`."""
     found = []
     for person in people:
         if is_writable(person.email):

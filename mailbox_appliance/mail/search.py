@@ -1,4 +1,4 @@
-"""Searching mail: the words of the full-text index, the query language of `q`, and excerpts."""
+"""Search in mail: the words of the full-text index, the query language of `q`, and excerpts."""
 
 import re
 import unicodedata
@@ -54,7 +54,7 @@ _COLUMNS: Mapping[SearchedField, str] = {
 
 @dataclass(frozen=True)
 class WordPrefix:
-    """A word as the index has it, or the beginning of words."""
+    """A whole word of the index, or a prefix of words."""
 
     text: str
     is_whole: bool
@@ -65,14 +65,14 @@ Expansion = Callable[[str], Sequence[WordPrefix] | None]
 
 
 def to_index_text(text: str) -> str:
-    """A text as it is given to the index."""
+    """Return a text in the form that the index takes."""
     if text.isascii():
         return text
     return _CJK_RUN.sub(lambda run: f" {_closed_pairs(run[0])} ", _normalize(text))
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """The words of a text as a person sees them: a run of Chinese, Japanese or Korean characters is one."""
+    """Return the words of a text as a person sees them: a run of Chinese, Japanese or Korean characters is one word."""
     return tuple(_WORD.findall(_normalize(text)))
 
 
@@ -84,9 +84,9 @@ def is_cjk_run(word: str) -> bool:
 def match_expression(
     terms: Collection[SearchTerm], scopes: Collection[str] = (), expand: Expansion = lambda _: None
 ) -> str | None:
-    """The search for all these terms, in any of these scopes (none: everywhere), in the language of FTS5.
+    """Return the FTS5 query for all these terms, in any of these scopes (none: everywhere).
 
-    Terms without a word in them are left out; None where nothing is left. Whatever was typed is quoted.
+    Terms without a word in them are left out; None if none remains. All typed text is quoted.
     """
     said = [_column_filter(term) + found for term in terms if (found := _term_expression(term, expand))]
     if not said:
@@ -97,7 +97,9 @@ def match_expression(
 
 
 def _column_filter(term: SearchTerm) -> str:
-    """The columns to look in. Naming them takes time, so they are not where the column of scopes cannot be meant."""
+    """Return the columns to search. Naming them takes time, so it is empty unless the term could match the scope
+    column.
+    """
     found = split_words(term.words)
     is_like_scope = len(found) == 1 and (term.is_prefix or found[0][-1].isnumeric())
     return _COLUMNS[term.field] if term.field != "any" or is_like_scope else ""
@@ -126,12 +128,12 @@ def _last_word_expression(word: str, term: SearchTerm, expand: Expansion) -> Seq
 
 
 def _character_pairs(run: str) -> str:
-    """Every two neighbours; a single character as it is."""
+    """Return every two adjacent characters; a single character unchanged."""
     return " ".join(run[at : at + 2] for at in range(len(run) - 1)) or run
 
 
 def _closed_pairs(run: str) -> str:
-    """The pairs of a whole run, and its last character."""
+    """Return the pairs of a complete run, and its last character."""
     return f"{_character_pairs(run)} {run[-1]}" if len(run) > 1 else run
 
 
@@ -181,7 +183,7 @@ _MARKS: Mapping[str, Mapping[str, MessageFilter]] = {
 
 @dataclass(frozen=True)
 class _QueryPiece:
-    """Something between spaces: `key:value`, a word, or a phrase."""
+    """One element of a query: `key:value`, a word, or a phrase."""
 
     key: str
     value: str
@@ -189,7 +191,7 @@ class _QueryPiece:
 
 
 def parse_query(text: str) -> MessageFilter:
-    """The filter that a query stands for. Raises ValueError with a sentence for a person."""
+    """Return the filter for a query. Raises ValueError with a sentence for the user."""
     found = combine_filters(_filter_of(piece) for piece in _split_query(text.translate(_QUOTES)))
     if len(found.terms) > MOST_TERMS:
         raise ValueError(f"A query can have at most {MOST_TERMS} words and phrases.")
@@ -201,12 +203,12 @@ def parse_query(text: str) -> MessageFilter:
 
 
 def known_keys() -> tuple[str, ...]:
-    """What may stand before a colon."""
+    """Return the supported keys before a colon."""
     return tuple(_READERS)
 
 
 def misread_keys(text: str) -> tuple[str, ...]:
-    """What looks like a key of another query language, or like one of ours with a minus, and is looked for as text."""
+    """Return the keys of other query languages, and supported keys with a minus, which are searched as text here."""
     found: dict[str, None] = {}
     text = text.translate(_QUOTES)
     for piece in _PIECE.finditer(text):
@@ -217,7 +219,9 @@ def misread_keys(text: str) -> tuple[str, ...]:
 
 
 def misread_words(text: str) -> tuple[str, ...]:
-    """What leaves out or chooses in other query languages (`-word`, OR, AND, NOT), and is looked for as text here."""
+    """Return the exclusions and choices of other query languages (`-word`, OR, AND, NOT), which are searched as text
+    here.
+    """
     text = text.translate(_QUOTES)
     keys = misread_keys(text)
     begins = (piece.start() for piece in _PIECE.finditer(text) if not text[piece.start() - 1 : piece.start()].strip())
@@ -226,7 +230,7 @@ def misread_words(text: str) -> tuple[str, ...]:
 
 
 def combine_filters(filters: Iterable[MessageFilter]) -> MessageFilter:
-    """All of these at once. Where two exclude each other, nothing is meant."""
+    """Combine filters: a message must match all of them. If two contradict each other, no message matches."""
     whole = MessageFilter()
     for one in filters:
         whole = replace(
@@ -241,9 +245,9 @@ def combine_filters(filters: Iterable[MessageFilter]) -> MessageFilter:
 
 
 def without_signs(found: MessageFilter) -> MessageFilter:
-    """Leave out what has no letter or digit in it, say a dash between two words.
+    """Remove terms without a letter or digit, such as a dash between two words.
 
-    Where nothing is left to look for, or a field was to hold such a thing, nothing is meant.
+    If no term remains, or a removed one was for a field, no message matches.
     """
     kept = tuple(term for term in found.terms if split_words(term.words))
     lost = [term for term in found.terms if term not in kept]
@@ -252,9 +256,9 @@ def without_signs(found: MessageFilter) -> MessageFilter:
 
 
 def parse_moment(text: str) -> int:
-    """Milliseconds of a date (its beginning in UTC) or of a date-time (in UTC unless it says otherwise).
+    """Return the milliseconds of a date (its start in UTC) or of a date-time (in UTC unless it has an offset).
 
-    Raises ValueError with a sentence for a person.
+    Raises ValueError with a sentence for the user.
     """
     try:
         if not _MOMENT.fullmatch(text):
@@ -338,7 +342,7 @@ _HAS_LONG_WORD = re.compile(r"(?:\S{0,64}+\s++)*+\S{65}")  # says it three times
 
 
 def searched_words(parsed: ParsedMessage, reader: HtmlReader = TAG_READER) -> str:
-    """Return the body as the index takes it."""
+    """Return the body in the form that the index takes."""
     if parsed.searched is not None:
         return parsed.searched
     text = parsed.text
@@ -349,7 +353,7 @@ def searched_words(parsed: ParsedMessage, reader: HtmlReader = TAG_READER) -> st
 
 
 def with_searched_words(parsed: ParsedMessage, reader: HtmlReader = TAG_READER) -> ParsedMessage:
-    """Return the message with `searched` made: that takes long, above all of HTML, so it is done beforehand."""
+    """Return the message with `searched` filled in. That takes long, above all for HTML, so it is done beforehand."""
     return parsed if parsed.searched is not None else structs.replace(parsed, searched=searched_words(parsed, reader))
 
 
@@ -367,7 +371,7 @@ _GLANCE, _LOOK = 400, 4000  # characters that a snippet is made from
 
 @dataclass
 class ExcerptFinder:
-    """Looks for one text in the bodies of one page of messages. Case and the kind of white space do not count."""
+    """A search for one text in the bodies of one page of messages. Case and the kind of white space are ignored."""
 
     literal: str
     reader: HtmlReader = TAG_READER
@@ -377,7 +381,7 @@ class ExcerptFinder:
         self._wanted = _normalize_spaces(self.literal)
 
     def find(self, text: str | None, html: str | None, *, is_there: bool = True) -> SearchContext:
-        """What is to be said of one message: its text, or where it has none the text of its HTML."""
+        """Return the excerpt or the reason for none, from a message's text, or from its HTML if it has no text."""
         if not is_there:
             return SearchUnavailable()
         if text is None and html is not None:
@@ -408,18 +412,20 @@ class ExcerptFinder:
 
 
 def _normalize_spaces(text: str) -> str:
-    """With single spaces, and composed (so that an accent is no character of its own)."""
+    """Return the text with single spaces, and composed, so that an accent is not a separate character."""
     return " ".join((text if text.isascii() else normalize("NFC", text)).split())
 
 
 def _find_text(text: str, wanted: str) -> int | None:
-    """Where a text begins, whatever the case."""
+    """Return the position of a text, ignoring case, or None."""
     at = _lower_case(text).find(_lower_case(wanted))
     return None if at < 0 else at
 
 
 def _lower_case(text: str) -> str:
-    """In small letters, each in its place: a few capitals are longer when small (`İ`), and stay."""
+    """Return the text in lower case with every position unchanged: a few capitals that would become longer (`İ`)
+    stay.
+    """
     small = text.lower()
     if len(small) == len(text):
         return small
@@ -438,7 +444,7 @@ def _cut_around(text: str, at: int, length: int) -> str:
 
 
 def snippet(text: str) -> str:
-    """The beginning of a text on one line, about 200 characters, without quoted lines where there are others."""
+    """Return the start of a text on one line, about 200 characters, without quoted lines if there are others."""
     line = _own_words(text[:_GLANCE])
     if len(line) <= _LONGEST_SNIPPET or "=?" in line:
         start = text[:_LOOK]
@@ -453,7 +459,7 @@ def _own_words(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """On one line; senders of bulk mail fill the preview with what is not seen."""
+    """Return the text on one line, without invisible characters, with which senders of bulk mail fill the preview."""
     line = " ".join(invisible_characters.strip_invisible(text)[0].split())
     return line if line.isprintable() and "=?" not in line else headers.without_controls(line)
 

@@ -1,6 +1,6 @@
-"""A message made fit for every server: in 7 bits with CRLF, and exactly as it was wherever it is so already.
+"""Convert a message for every server: 7-bit with CRLF, with everything that is so already unchanged.
 
-Parts that are not are encoded anew (RFC 2045 6), but for one that is signed: its signature would break.
+Other parts are encoded again (RFC 2045 6), except signed ones: encoding would break the signature.
 """
 
 import re
@@ -33,7 +33,7 @@ _SIGNED_REASON = (
 
 
 def is_seven_bit(content: bytes) -> bool:
-    """Whether any server takes these lines as they are: ASCII without NUL, CRLF alone, at most 998 octets each."""
+    """Whether any server accepts these lines unchanged: ASCII without NUL, only CRLF, at most 998 octets each."""
     if not content.isascii() or b"\0" in content:
         return False
     if not content.count(b"\r\n") == content.count(b"\r") == content.count(b"\n"):
@@ -42,9 +42,9 @@ def is_seven_bit(content: bytes) -> bool:
 
 
 def clean_lines(field: bytes) -> bytes | None:
-    """A field as it was written, with CRLF; None where it is not clean ASCII in lines that every server takes.
+    """Return a field as written, with CRLF, or None if it is not clean ASCII in lines that every server accepts.
 
-    Clean is also that no reader finds a line break in what looks like an encoded word.
+    Clean also means that no reader can find a line break in anything that looks like an encoded word.
     """
     if not _CLEAN_LINES.fullmatch(field) or max(map(len, field.split(b"\n"))) > _LONGEST_LINE:
         return None
@@ -54,7 +54,9 @@ def clean_lines(field: bytes) -> bytes | None:
 
 
 def to_seven_bit(root: MimePart, warnings: tuple[str, ...]) -> WrittenPart:
-    """The content of a message: its Content fields, and its body. Raises ValueError where it cannot be made 7-bit."""
+    """Return the content of a message: its Content fields and its body. Raises ValueError if it cannot be made
+    7-bit.
+    """
     if not is_seven_bit(body := root.source[root.start : root.end]):
         if not _BROKEN_STRUCTURE.isdisjoint(warnings):
             raise ValueError("the boundaries between its parts are missing: save the draft again")
@@ -63,7 +65,7 @@ def to_seven_bit(root: MimePart, warnings: tuple[str, ...]) -> WrittenPart:
 
 
 def with_final_line_break(body: Content) -> Content:
-    """The body of a message, with a line break at its end (RFC 5321 4.1.1.4)."""
+    """Return the body of a message with a line break at its end (RFC 5321 4.1.1.4)."""
     last = b""
     for piece in body.pieces():
         last = (last + piece)[-2:]
@@ -71,7 +73,7 @@ def with_final_line_break(body: Content) -> Content:
 
 
 def _rewrite_part(part: MimePart, boundaries: tuple[bytes, ...]) -> WrittenPart:
-    """A part that need not be 7-bit. None of these boundaries may come to stand in it."""
+    """Return a part that may not be 7-bit in 7-bit form. None of these boundaries may occur in it."""
     if is_seven_bit(body := part.source[part.start : part.end]):
         return WrittenPart(_content_fields(part), Content(body))
     if part.mime_type == "multipart/signed":
@@ -112,7 +114,7 @@ def _rewrite_leaf(part: MimePart, boundaries: tuple[bytes, ...]) -> WrittenPart:
 
 
 def _rewrite_attached_message(part: MimePart) -> WrittenPart:
-    """RFC 2046 5.2.1: no encoding is allowed for a message. It goes as a file, so that it stays exact."""
+    """Return an attached message as a file, unchanged: a message may not be encoded (RFC 2046 5.2.1)."""
     name = part.filename() or parse.default_part_name(part)
     words = compose.value_words("attachment", [compose.format_parameter("filename", name)])
     fields = b"Content-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n"
@@ -134,7 +136,7 @@ def _is_utf_8(part: MimePart) -> bool:
 
 
 def _content_fields(part: MimePart, leaving_out: str = "") -> bytes:
-    """The fields that say what a part is (RFC 2045 3), each once; all others mean nothing in a part."""
+    """Return the fields that describe a part (RFC 2045 3), each once. All other fields have no meaning in a part."""
     seen, lines = {leaving_out}, []
     for name, written, value in fields_of(part.source[part.begin : part.start]):
         if name.removeprefix("content-") in _CONTENT_FIELDS and name.startswith("content-") and name not in seen:
@@ -144,7 +146,7 @@ def _content_fields(part: MimePart, leaving_out: str = "") -> bytes:
 
 
 def _rewrite_field(name: str, value: str) -> bytes:
-    """A field that was not written in clean ASCII, such as one with a file name in UTF-8."""
+    """Return a field that was not clean ASCII, such as one with a file name in UTF-8, in ASCII."""
     readable = headers.decode_octets(value)
     if name == "content-description":
         return compose.write_field("Content-Description", compose.text_words(headers.decode_text(value)))

@@ -1,4 +1,4 @@
-"""What holds a conversation together: Message-IDs (RFC 5322 3.6.4) and base subjects (RFC 5256 2.1)."""
+"""The keys of conversations: Message-IDs (RFC 5322 3.6.4) and base subjects (RFC 5256 2.1)."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ _SIGN = re.compile(rf"{_REPLY.pattern}|{_FORWARD}|\[(?!fwd:)[^\[\]]*\]|\s+", re.
 
 
 def canonical_message_id(text: str) -> str | None:
-    """A Message-ID for comparing: `a@b` for `<A@B>`, ` <a@b> (comment)` and `"A"@B`; None where there is none."""
+    """Return a Message-ID for comparisons: `a@b` for `<A@B>`, ` <a@b> (comment)` and `"A"@B`; None if there is none."""
     found = _ID.search(text)
     bare = _SPACES.sub("", found[1] if found else text.strip("<> \t\r\n")[:998]).lower()
     local, at, domain = bare.rpartition("@")
@@ -37,15 +37,16 @@ def canonical_message_id(text: str) -> str | None:
 
 
 def message_ids(text: str) -> tuple[str, ...]:
-    """All Message-IDs of a References or In-Reply-To value, with angle brackets, in order, each once; for comparing.
+    """Return all Message-IDs of a References or In-Reply-To value for comparisons: with angle brackets, in order, each
+    once.
 
-    White space inside them counts for nothing, as wherever they are compared.
+    White space inside them is ignored, as in all comparisons.
     """
     return _unique_ids("".join(each.split()) for each in _find_ids(text))
 
 
 def exact_message_ids(text: str) -> tuple[str, ...]:
-    """As `message_ids`, for writing: only those that the text has as they are, with no white space inside."""
+    """Return Message-IDs for writing: only those that the text contains unchanged, without white space inside."""
     return _unique_ids(each.strip() for each in _find_ids(text) if len(each.split()) == 1)
 
 
@@ -61,9 +62,9 @@ def _unique_ids(ids: Iterable[str]) -> tuple[str, ...]:
 
 
 def subject_key(subject: str) -> tuple[str, bool]:
-    """The base subject (RFC 5256 2.1: without what replies and forwards add to it), as it is compared, without case.
+    """Return the base subject for comparisons, case-folded, and whether the subject is that of a reply or forward.
 
-    And whether the subject is that of a reply or a forward (RFC 5256 3).
+    The base subject has no additions of replies and forwards (RFC 5256 2.1 and 3).
     """
     if _SIGNS.search(subject) is None and len(subject) <= _LONGEST_SUBJECT:
         return _SPACES.sub(" ", subject).strip().casefold(), False
@@ -72,7 +73,7 @@ def subject_key(subject: str) -> tuple[str, bool]:
 
 
 def _read_subject(subject: str) -> tuple[str, bool]:
-    """The base subject, and whether a sign of a reply or a forward stood before or behind it."""
+    """Return the base subject, and whether a sign of a reply or forward stood before or after it."""
     text = encoded_words.decode_words(subject[:_LONGEST_SUBJECT])  # step 1: encoded words to UTF-8,
     text = _SPACES.sub(" ", text)  # tabs and line folds to spaces, several spaces to one
     is_reply = False
@@ -107,7 +108,7 @@ def _is_no_forward(blob: re.Match[str]) -> bool:
 
 
 def reply_subject(subject: str) -> str:
-    """The subject of a reply: `Re: ` once, whatever signs of a reply it had."""
+    """Return the subject of a reply: `Re: ` once, whatever signs of a reply it had."""
     position = 0
     while found := _REPLY.match(subject, position):
         position = found.end()
@@ -115,7 +116,7 @@ def reply_subject(subject: str) -> str:
 
 
 def forward_subject(subject: str) -> str:
-    """The subject of a forward: `Fwd: ` once, whatever signs of a forward it had; those of a reply stay."""
+    """Return the subject of a forward: `Fwd: ` once, whatever signs of a forward it had. Signs of a reply stay."""
     text, before = subject.strip(), None
     while text != before:
         before, text = text, _without_forward(text)
@@ -136,9 +137,10 @@ def _without_forward(text: str) -> str:
 
 
 def reply_references(message_id: str | None, references: Iterable[str], in_reply_to: Iterable[str]) -> tuple[str, ...]:
-    """The References of a reply (RFC 5322 3.6.4): the parent's own, or its single In-Reply-To; then the parent's id.
+    """Return the References of a reply (RFC 5322 3.6.4): the parent's own, or its single In-Reply-To; then the parent's
+    ID.
 
-    Each id once, at most 50: the first, which is the root of the thread, and the last ones.
+    Each ID occurs once, at most 50 in all: the first one, which is the root of the thread, and the last ones.
     """
     ancestors, parents = list(references), list(in_reply_to)
     if not ancestors and len(parents) == 1:
@@ -151,5 +153,5 @@ def reply_references(message_id: str | None, references: Iterable[str], in_reply
 
 
 def trim_references(ids: Sequence[str]) -> tuple[str, ...]:
-    """At most 50 Message-IDs of a References field: the first and the last ones."""
+    """Return at most 50 Message-IDs of a References field: the first and the last ones."""
     return tuple(ids if len(ids) <= MAX_REFERENCES else [ids[0], *ids[1 - MAX_REFERENCES :]])
