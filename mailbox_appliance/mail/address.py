@@ -5,14 +5,14 @@ import unicodedata
 
 from mailbox_appliance.mail import encoded_words
 
-# White space, controls, what no one can see, and surrogates: nowhere in an address. The escapes mean the
-# same to Python and to ECMA 262.
+# Never in an address: white space, controls, invisible characters and surrogates. The escapes mean the same in Python
+# and in ECMA 262.
 _INVISIBLE = (
     r"\x00-\x20\x7f-\xa0\xad\u034f\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ud800-\udfff"
     r"\ufeff\ufff9-\uffff"
 )
 _LOCAL = rf'[^{_INVISIBLE}"(),.:;<>@\[\\\]]+'
-# `_` is no letter of a host name (RFC 952); seen in practice, and servers take it.
+# `_` is not allowed in host names (RFC 952), but occurs in practice, and servers accept it.
 _LABEL = rf"[^{_INVISIBLE}!-,./:-@\[-^`\{{-~]+"
 
 EMAIL_PATTERN = (
@@ -21,7 +21,7 @@ EMAIL_PATTERN = (
 )
 """The addresses that are accepted: a dot-atom, `@` and a domain, all in Unicode. A regular expression of ECMA 262."""
 
-# A tab is white space that a header field may hold (RFC 5322 2.2.2); it travels encoded.
+# A tab is white space that a header field may contain (RFC 5322 2.2.2); it is sent encoded.
 _FORBIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
 _EMAIL = re.compile(EMAIL_PATTERN)
 _DOTTED = re.compile(rf"\.*{_LOCAL}(?:\.+{_LOCAL})*\.*")
@@ -70,11 +70,11 @@ def _unquote(local: str) -> str:
 
 def _to_a_labels(domain: str) -> str:
     if domain.isascii():
-        # Not through idna: it refuses ASCII names that are in use, such as `r3---sn.example.com`.
+        # Not through idna, which refuses ASCII names that are in use, such as `r3---sn.example.com`.
         if not _ASCII_DOMAIN.fullmatch(domain):
             raise ValueError("not a domain name")
         return domain.lower()
-    import idna  # its tables take a moment to load, and most addresses are ASCII
+    import idna  # imported late: its tables load slowly, and most addresses are ASCII
 
     try:
         return idna.encode(domain, uts46=True, std3_rules=True).decode()

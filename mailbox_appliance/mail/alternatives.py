@@ -15,32 +15,30 @@ from itertools import islice
 
 from mailbox_appliance.model.base import own_text
 
-#: Told with a plain text that does not say what is shown.
+#: The warning for a plain text with content that the HTML does not show.
 DIFFERENCE_WARNING = own_text(
     "The plain-text and HTML versions of this message differ. Mail clients show the HTML; request `markdown` to read"
     " it."
 )
 LONGEST_COMPARED = 50_000  # characters that are compared
-_LONGEST_HTML_TEXT, _MOST_WORDS = (
-    1_000_000,
-    60_000,
-)  # characters, addresses among them, and words that they are looked for in
-_RUN_WORDS, _RUN_LETTERS = 5, 12  # in a run that says something; letters, for what is written without spaces
-_STUB = 4  # one word in so many of the HTML's is the least that a plain text has
+# Characters of HTML text with its addresses, and words in which the plain text is searched.
+_LONGEST_HTML_TEXT, _MOST_WORDS = 1_000_000, 60_000
+_RUN_WORDS, _RUN_LETTERS = 5, 12  # the shortest run that counts; letters for scripts without spaces
+_STUB = 4  # a plain text with fewer than one in this many words of the HTML is a stub
 
-# What is written in one form alone: addresses, pictures, references to links, and what HTML has instead of signs.
-# ASCII alone: a sentence in Chinese may follow an address without a space.
+# Content of only one form: addresses, pictures, references to links, and entities. Only ASCII: a sentence in Chinese
+# may follow an address without a space.
 _NO_WORDS = re.compile(
     r"(?:https?://|www\.|mailto:|tel:)[!-;=?-~]*|<[!-;=?A-~]{1,200}@[!-;=?A-~]{1,200}>"
     r"|\[cid:[!-Z^-~]{0,200}\]|\[image: |\[[0-9]{1,3}\]|&(?:nbsp|amp|lt|gt|quot);|\bmessage-?id:",
     re.I,
 )
-#: A word; of scripts without spaces (Thai to Myanmar, Khmer, Chinese and Japanese) each letter is one.
+#: A word. In scripts without spaces (Thai to Myanmar, Khmer, Chinese and Japanese) each letter is a word.
 _COMPARED_WORD = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]"
     "|[^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]+"
 )
-#: What plain parts say of themselves, and of the HTML.
+#: Phrases about themselves and about the HTML that plain parts contain.
 _BOILERPLATE = """
 View this email in your browser. View it online. Read this email in your web browser. View the web version.
 View this message in your browser. View this post on the web at.
@@ -81,7 +79,7 @@ def _has_unknown_run(plain: list[str], known: _Runs) -> bool:
     does not end a run.
     """
     unknown = _mark_unknown(plain, known)
-    words = letters = 0  # twice the unknown words, less the known ones amid them
+    words = letters = 0  # twice the unknown words, minus the known ones among them
     for word, is_unknown in zip(plain, unknown, strict=True):
         if is_unknown and not word.isdecimal():  # lists number their links and lines
             words, letters = words + 2, letters + len(word)

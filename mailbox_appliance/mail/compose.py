@@ -33,10 +33,10 @@ from mailbox_appliance.model.messages import (
     ParsedMessage,
 )
 
-# --- Header fields: folded at 78, ASCII; every reader gets back the very text (RFC 5322, RFC 2047, RFC 2231) ---
+# --- Header fields: folded at 78, ASCII; every reader gets the exact text back (RFC 5322, RFC 2047, RFC 2231) ---
 #
-# The `email` package is not used for writing: up to 3.11 its folding loses quotes and spaces in names, leaves text
-# that looks like an encoded word as it is, and lets encoded line breaks out (python/cpython#121650).
+# The `email` package is not used for writing: up to 3.11 its folding loses quotes and spaces in names, does not encode
+# text that looks like an encoded word, and lets encoded line breaks through (python/cpython#121650).
 
 
 _FOLD_AT = 78  # RFC 5322 2.1.1
@@ -54,7 +54,7 @@ def write_field(name: str, words: Sequence[str]) -> bytes:
         if position and len(lines[-1]) + 1 + len(word) > _FOLD_AT:
             lines.append("")
         lines[-1] += f" {word}"
-    # UTF-8 stands only where an address has a non-ASCII local part (RFC 6532); all the rest comes here as ASCII.
+    # UTF-8 occurs only in addresses with a non-ASCII local part (RFC 6532); all other text is ASCII here.
     return ("\r\n".join(lines) + "\r\n").encode("utf-8", "replace")
 
 
@@ -98,7 +98,7 @@ def format_parameter(name: str, value: str) -> list[str]:
     """
     if _PLAIN_PARAMETER.fullmatch(value) and "=?" not in value:
         return [f'{name}="{value}"']
-    # The first two signs are those of RFC 5987 attr-char that `quote` leaves alone; the others are safe to escape.
+    # The first two are characters of RFC 5987 attr-char that `quote` does not escape; escaping the others is safe.
     escaped = re.findall(r"%..|.", "utf-8''" + quote(value, safe="", errors="replace"))
     sections = [
         "".join(escaped[start : start + _SECTION_LENGTH // 3]) for start in range(0, len(escaped), _SECTION_LENGTH // 3)
@@ -122,20 +122,21 @@ def value_words(value: str, parameters: Iterable[list[str]]) -> list[str]:
 
 
 _LINE_BREAK = re.compile(rb"\r\n|\r|\n")
-# As it is: short lines of printable ASCII that no transport has a reason to touch.
+# Sent unencoded: short lines of printable ASCII, which no transport has a reason to change.
 _UNTOUCHED = re.compile(rb"(?:(?!From |\.)(?:[\t -~]{0,77}[!-~])?\r\n)*")
-# RFC 2049 3: "From " and a dot at the start of a line do not survive every transport.
+# RFC 2049 3: some transports change "From " or a dot at the start of a line.
 _FRAGILE_LINE = re.compile(rb"^(?:\.|From )[^\r\n]*", re.M)
 _PRINTABLE = bytes(set(range(0x20, 0x7F)) - {0x3D} | {0x09, 0x0A, 0x0D})
-# RFC 6838 4.2 bounds the names.
+# RFC 6838 4.2 limits the length of the names.
 _MIME_TYPE = re.compile(r"([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})/([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})")
-# RFC 2045 5.1: a token or a quoted string; extended names (RFC 2231) are made here, not taken.
+# RFC 2045 5.1: a token or a quoted string. Extended names (RFC 2231) are generated here, not accepted.
 _MIME_PARAMETER = re.compile(
     r"""[ \t]*;[ \t]*([A-Za-z0-9!#$&^_.+-]{1,60})="""
     r"""(?:"((?:[ !#-\[\]-~]|\\[ -~]){0,200})"|([A-Za-z0-9!#$%&'*+.^_`{|}~-]{1,200}))"""
 )
-_RESERVED_PARAMETERS = ("name", "boundary")  # the name of a file stands in Content-Disposition
-# 998 octets are allowed, and there is a CR (RFC 5322 2.1.1). Anchored: else it begins anew at each byte of a line.
+_RESERVED_PARAMETERS = ("name", "boundary")  # the file name belongs in Content-Disposition
+# 998 octets are allowed, and there is a CR (RFC 5322 2.1.1). Anchored: otherwise the search would restart at each byte
+# of a line.
 _TOO_LONG = re.compile(rb"(?m)^[^\n]{1000}")
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,900}")
 
@@ -167,7 +168,7 @@ def encode_text(raw: bytes) -> tuple[str, bytes]:
     if len(raw.translate(None, _PRINTABLE)) * 6 > len(raw):  # 3 octets for each: base64 is shorter
         return "base64", base64_lines(raw).read()
     quoted = binascii.b2a_qp(raw, istext=True)
-    if b"\r\n" not in raw:  # then it does not know how lines end
+    if b"\r\n" not in raw:  # without a CRLF, `binascii` does not know how lines end
         quoted = quoted.replace(b"\n", b"\r\n")
     return "quoted-printable", _FRAGILE_LINE.sub(_escape_start, quoted)
 
@@ -203,7 +204,7 @@ def file_part(attachment: OutgoingAttachment) -> WrittenPart:
     naming = _naming_fields(disposition, name, content_id)
     content, encoding = Content(attachment.content), "base64"
     if mime_type.startswith("message/"):
-        # RFC 2046 5.2.1: no encoding is allowed here. A message that needs one goes as a file, so that it stays exact.
+        # RFC 2046 5.2.1: a message may not be encoded. One that needs it is sent as a file, so that it stays exact.
         if (as_lines := _seven_bit_lines(content.read())) is not None:
             content, encoding = Content(as_lines), "7bit"
         else:
@@ -271,14 +272,14 @@ def is_content_id(text: str) -> bool:
 
 def multipart_part(subtype: str, parts: Sequence[WrittenPart], boundary: str) -> WrittenPart:
     """Return a multipart made of parts (RFC 2046 5.1). `boundary` must not occur in any part."""
-    # RFC 2387 3.1: related names the type of its root.
+    # RFC 2387 3.1: multipart/related names the type of its root.
     more = [format_parameter("type", "text/html")] if subtype == "related" else []
     words = value_words(f"multipart/{subtype}", [*more, format_parameter("boundary", boundary)])
     pieces: list[bytes | Content] = []
     for part in parts:
         pieces += [f"--{boundary}\r\n".encode() + part.fields + b"\r\n", part.body, b"\r\n"]
     pieces.append(f"--{boundary}--\r\n".encode())
-    # Numbered as in IMAP (RFC 9051 6.4.5): the parts of a part have its number in front.
+    # Numbered as in IMAP (RFC 9051 6.4.5): parts of a part have its number as prefix.
     files = tuple(
         structs.replace(file, part=f"{number}.{file.part}".removesuffix("."))
         for number, part in enumerate(parts, 1)
@@ -291,7 +292,7 @@ def _encoding_field(encoding: str) -> bytes:
     return write_field("Content-Transfer-Encoding", [encoding])
 
 
-# --- The message as a whole ---
+# --- The whole message ---
 
 
 _LONGEST_TEXT = 10_000
@@ -307,7 +308,7 @@ def compose(message: OutgoingMessage, *, message_id: str, date: datetime) -> Com
     like an encoded word), or an invalid address, MIME type or Content-ID.
     """
     lines, text = list(header_fields(message, message_id, date)), _plain_text(message)
-    # The boundaries follow from the Message-ID, which is random: nobody can put one into a text beforehand.
+    # The boundaries derive from the Message-ID, which is random: nobody can put one into a text beforehand.
     content = _content_part(message, text, hashlib.sha256(message_id.encode()).hexdigest()[:24])
     header, bcc_header = b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields]), bcc_field(message.bcc)
     return ComposedMessage(
@@ -353,7 +354,7 @@ def has_text(text: str | None, html: str | None) -> bool:
         return True
     if not html or not html.strip():
         return False
-    # A picture, also one that is not attached, is something to see.
+    # A picture is visible content, even if it is not attached.
     return "<img" in html.lower() or TAG_READER.has_text(html)
 
 
@@ -378,7 +379,7 @@ def header_fields(message: OutgoingMessage, message_id: str, date: datetime) -> 
     if message.to:
         yield write_field("To", address_list_words(message.to))
     elif not message.cc:
-        # Seen in practice: servers that add such a line, or refuse a message that names nobody.
+        # Seen in practice: servers that add such a line, or refuse a message without recipients in its header.
         yield b"To: undisclosed-recipients:;\r\n"
     if message.cc:
         yield write_field("Cc", address_list_words(message.cc))
@@ -452,14 +453,14 @@ def envelope_of(message: OutgoingMessage, *, also_named: Iterable[Address] = ())
     )
 
 
-# --- The row of a composed message: what lists and readers show of it ---
+# --- The row of a composed message: its values for lists and readers ---
 #
-# It equals what parsing the bytes gives, without the time that takes. There is none for values that are read in another
-# way than they were written (addresses beyond ASCII, controls in a text, what looks like an encoded word), nor for a
-# long message: rows stay in memory while messages wait to be sent.
+# It equals the result of parsing the bytes, without the time that takes. There is no row for values that a parser reads
+# differently than they were written (addresses beyond ASCII, controls in a text, text that looks like an encoded word),
+# nor for a long message: rows stay in memory while messages wait to be sent.
 
 
-_LONGEST_HEADER = 4_000  # bytes; so the bounds of the parser for fields, addresses and Message-IDs are not met
+_LONGEST_HEADER = 4_000  # bytes; so the parser's bounds for fields, addresses and Message-IDs cannot be reached
 _LONGEST_BODY = 64_000  # characters of text and HTML
 _LONGEST_VALUE = 500
 _EMAIL = re.compile(r"[A-Za-z0-9.!#$%&*+/^_`{|}~-]+@[A-Za-z0-9.-]+")
@@ -528,7 +529,7 @@ def _is_read_back(value: str) -> bool:
 def _is_text_read_back(text: str, html: str) -> bool:
     if len(text) + len(html) > _LONGEST_BODY or _ODD.search(text) or _ODD.search(html):
         return False
-    return bool(text.strip()) or not html  # else the HTML is analyzed for the snippet
+    return bool(text.strip()) or not html  # otherwise the snippet needs an analysis of the HTML
 
 
 def _as_read(text: str) -> str:

@@ -20,11 +20,12 @@ from mailbox_appliance.model.messages import Address, ComposedMessage, OutgoingM
 _LONGEST_HEADER = 256 * 1024
 _MOST_FIELDS = 1_000
 _BARE = re.compile(rb"\r(?!\n)|\0")
-# Written here from their values, or known to the envelope alone.
+# Fields that are written here from their values, or that only the envelope needs.
 _REWRITTEN_FIELDS = frozenset(
     {"from", "to", "cc", "bcc", "reply-to", "subject", "date", "message-id", "in-reply-to", "references"}
 )
-# What servers add on the way (RFC 5322 3.6.7), signatures over fields that change, and what is only about a mailbox.
+# Fields that servers add in transit (RFC 5322 3.6.7), signatures over fields that change, and fields about a mailbox
+# only.
 # fmt: off
 _STALE_FIELDS = frozenset({
     "mime-version", "sender", "return-path", "received", "delivered-to", "envelope-to", "envelope-from",
@@ -33,11 +34,11 @@ _STALE_FIELDS = frozenset({
     "x-keys", "x-keywords", "x-imap", "x-imapbase", "fcc", "gcc", "lcc", "x-fcc", "x-unsent", "x-identity-key",
     "x-account-key", "x-uniform-type-identifier", "x-universally-unique-identifier", "x-draft-info",
     "x-draft-from", "x-our-headers", "x-cursor-pos",
-    # Claws Mail and Sylpheed; `R` names all recipients.
+    # Claws Mail and Sylpheed; `R` contains all recipients.
     "af", "nf", "ps", "srh", "sfn", "dsr", "mid", "cfg", "pt", "s", "rq", "ssv", "nsv", "ssh", "r", "maid", "scf",
     "rmid", "fmid", "x-claws-end-special-headers",
 })
-# What stays also where somebody is hidden.
+# Fields that are kept even if there are Bcc recipients.
 _HARMLESS_FIELDS = frozenset({
     "importance", "priority", "x-priority", "x-msmail-priority", "sensitivity", "auto-submitted", "precedence",
     "user-agent", "x-mailer", "organization", "accept-language", "expires", "reply-by", "autocrypt",
@@ -120,7 +121,7 @@ def _require_own_sender(fields: Fields, sender: Address, charset: str | None) ->
 def _read_recipients(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
     found = _read_addresses_of(fields, name, charset)
     if bad := next((number for number, each in enumerate(found, 1) if not is_writable(each.email)), None):
-        # Not quoted: who is answered chose it, and this text reaches AI agents as words of ours.
+        # Not quoted: the sender of the parent chose it, and AI agents would read it as the appliance's own words.
         raise ValueError(f"mail cannot be sent to address {bad} in its {name}: correct it")
     return found
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from encodings.aliases import aliases
 from functools import lru_cache
 
-# --- Comments: text in parentheses, which may hold others (RFC 5322 3.2.2) ---
+# --- Comments: text in parentheses, which can be nested (RFC 5322 3.2.2) ---
 
 
 _COMMENT_SIGN = re.compile(r"\\.|[()]", re.S)
@@ -35,7 +35,7 @@ def remove_comments(value: str) -> str:
     return "".join([*pieces, value[position:]]) if pieces else value
 
 
-# --- Character sets: those that mail names, and what is done when the name is missing or wrong ---
+# --- Character sets: the names in mail, and the fallback for missing or wrong names ---
 
 
 _NO_CHARACTER_SETS = {
@@ -49,10 +49,10 @@ _NO_CHARACTER_SETS = {
     "zlib_codec",
 }
 _ALSO_THERE = {"cp720", "cp737", "cp874", "iso8859_1", "koi8_t", "koi8_u", "mac_arabic", "utf_8_sig"}
-# Only these are ever looked up: a name out of a message reaches neither the import system nor a codec like `idna`.
+# Only these are looked up: a name from a message reaches neither the import system nor a codec like `idna`.
 _CODECS = (set(aliases.values()) | _ALSO_THERE) - _NO_CHARACTER_SETS
 
-# What is written instead of what is meant: a name of a smaller set that real mail fills from the bigger one.
+# Replacements: names of smaller sets that real mail uses for the larger set.
 _SEEN_IN_PRACTICE = {
     "ascii": "cp1252",
     "latin_1": "cp1252",
@@ -76,7 +76,7 @@ _SEEN_IN_PRACTICE = {
     "sjis": "cp932",
     "win_1251": "cp1251",
 }
-# ASCII bytes do not always mean ASCII text in these.
+# In these character sets, ASCII bytes do not always mean ASCII text.
 _OTHERWISE_ASCII = {codec for codec in _CODECS if codec.startswith(("utf_16", "utf_32", "utf_7", "hz"))} | {
     *("cp037", "cp273", "cp424", "cp500", "cp1026", "cp1140"),
 }
@@ -122,7 +122,8 @@ def _decode_strictly(raw: bytes, codec: str) -> str:
     except UnicodeError:
         if codec != "iso2022_jp_ext":
             raise
-        # Seen in practice: what NEC put into empty rows of JIS X 0208, such as digits in circles. JIS X 0213 has it.
+        # Seen in practice: characters that NEC added to empty rows of JIS X 0208, such as circled digits. JIS X 0213
+        # has them.
         return raw.replace(b"\x1b$B", b"\x1b$(Q").decode("iso2022_jp_2004")
 
 
@@ -142,7 +143,7 @@ def _decode_with_replacement(raw: bytes, codec: str | None) -> str:
         return text
     broken = text.count("\ufffd")
     if codec in (None, "utf_8", "cp1252") and sum(c > "\x7f" for c in text) >= 2 * broken:
-        return text  # Mostly UTF-8, with a few broken bytes: windows-1252 would spoil all the rest.
+        return text  # Mostly UTF-8 with a few broken bytes: windows-1252 would corrupt all other text.
     return without_surrogates(raw.decode("cp1252" if codec in (None, "utf_8") else codec, "replace"))
 
 
@@ -158,7 +159,7 @@ def _is_cut(raw: bytes) -> bool:
 def without_surrogates(text: str) -> str:
     """Return the text with U+FFFD in place of lone surrogates, so that it can be written as UTF-8."""
     try:
-        text.encode()  # much faster than looking for them
+        text.encode()  # much faster than searching for surrogates
     except UnicodeEncodeError:
         return _SURROGATES.sub("\ufffd", text)
     return text
@@ -167,10 +168,11 @@ def without_surrogates(text: str) -> str:
 # --- Encoded words (RFC 2047) ---
 
 
-# Lenient: other programs leave spaces and question marks in the text, and put encoded words right beside other text.
+# Lenient: other programs leave spaces and question marks in the text, and write encoded words directly beside other
+# text.
 ENCODED_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*(?:(?<!=)\?(?!=)[^?]*){0,3})\?=")
 _PIECE = 1 << 20
-_LONGEST_WORD = 62  # RFC 2047 2 allows 75; the shorter ones fit on the first line of a field as well.
+_LONGEST_WORD = 62  # RFC 2047 2 allows 75; shorter ones also fit on the first line of a field.
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _OUTSIDE_BASE64 = bytes(set(range(256)) - set(_BASE64))
 _SAFE_IN_Q = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!*+-/")  # RFC 2047 5 (3)
@@ -230,7 +232,7 @@ def size_of_base64(raw: bytes) -> int | None:
     """Return the number of bytes that `decode_base64` would return, without decoding; None if only decoding can show
     it.
     """
-    # In pieces: what is done with all of a large file in one step, others wait for.
+    # In pieces: a single step over a large file would delay other threads.
     others = b"".join(raw[start : start + _PIECE].translate(None, _BASE64) for start in range(0, len(raw), _PIECE))
     padding = others.translate(None, b"\r\n")
     characters = len(raw) - len(others)

@@ -20,8 +20,8 @@ _SPECIAL_USE: dict[str, FolderRole] = {  # RFC 6154 2
 }
 _NO_MAIL = frozenset({"\\noselect", "\\nonexistent"})
 
-# The names that mail programs and providers give, the usual one first: it wins where a mailbox has several.
-# English, German, French, Spanish, Italian, Dutch, Polish, Portuguese, Swedish, Danish and Norwegian.
+# Names that mail programs and providers use, the most common first: it wins if a mailbox has several. English, German,
+# French, Spanish, Italian, Dutch, Polish, Portuguese, Swedish, Danish and Norwegian.
 _ROLE_NAMES: dict[FolderRole, str] = {
     "sent": """Sent; Sent Items; Sent Mail; Sent Messages; Gesendet; Gesendete Elemente; Gesendete Objekte;
         Gesendete Nachrichten; Envoyés; Éléments envoyés; Messages envoyés; Courrier envoyé; Enviados;
@@ -106,7 +106,7 @@ def _propose_roles(
             if attribute in folder.attributes:
                 yield folder.path, role, "extension"
     if any(folder.label is not None for folder in folders):
-        return  # most folders are labels there, and the server says of each of its own what it is for
+        return  # most folders are labels there, and the server reports the role of each of its own
     for role, names in _RANKS.items():
         found_names = ((names[name], folder.path) for folder in folders if (name := _short_name(folder)) in names)
         for _, path in sorted(found_names, key=lambda each: each[0]):
@@ -125,24 +125,24 @@ def _short_name(folder: ListedFolder) -> str:
 
 # --- Labels (X-GM-EXT-1): their names, and which folder shows which label ---
 #
-# A message lies once: in the folder of all mail, in spam, or in trash. Every other folder shows the messages that have
-# a label. Two labels are flags as well (`\Draft`, `\Flagged`), and are kept as these.
+# Each message is in one place: in the folder of all mail, in spam, or in trash. Every other folder shows the messages
+# with a label. Two labels are flags as well (`\Draft`, `\Flagged`), and are stored as flags.
 # (developers.google.com/workspace/gmail/imap/imap-extensions, "Access to the Gmail labels")
 
 
 INBOX_LABEL, SENT_LABEL, IMPORTANT_LABEL = "\\Inbox", "\\Sent", "\\Important"
 #: Labels that are flags, by their name in lower case.
 LABEL_FLAGS = {"\\draft": "\\Draft", "\\drafts": "\\Draft", "\\starred": "\\Flagged"}
-#: Labels of the system, by their name in lower case: no user can make, name, add or remove one as a label.
+#: System labels, by their name in lower case: users cannot create, name, add or remove them as labels.
 SYSTEM_LABELS = {
     name.lower(): name for name in (INBOX_LABEL, SENT_LABEL, IMPORTANT_LABEL, "\\Muted", "\\Trash", "\\Spam")
 }
 _ALL_MAIL = "\\all"
-#: What people call those, and the folders that show them: no label of a user has such a name, whatever its case.
+#: Names of system labels for people, and of the folders that show them: no user label has such a name, in any case.
 _RESERVED_NAMES = frozenset(
     {*LABEL_FLAGS, *(name.lstrip("\\") for name in (*LABEL_FLAGS, *SYSTEM_LABELS)), "unread", "all mail", "chats"}
 )
-#: $Forwarded says what was done with a message (RFC 9051 2.3.2), and is kept as a flag.
+#: $Forwarded records that a message was forwarded (RFC 9051 2.3.2), and is stored as a flag.
 _FORWARDED = "$forwarded"
 _OWN_FOLDERS = ("[gmail]", "[google mail]")
 MAX_LABEL_NAME = 1000  # characters
@@ -174,7 +174,7 @@ def is_valid_label_name(label: str) -> bool:
 
 
 def _is_control(character: str) -> bool:
-    # Joiners, soft hyphens and wide spaces belong to the words of many languages.
+    # Joiners, soft hyphens and wide spaces are part of words in many languages.
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
 
 

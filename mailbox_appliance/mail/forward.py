@@ -17,12 +17,12 @@ from mailbox_appliance.mail.html.tokenizer import find_attribute, replace_conten
 from mailbox_appliance.mail.threads import forward_subject
 from mailbox_appliance.model.messages import Address, OutgoingAttachment, ParsedAttachment, ParsedMessage
 
-# --- HTML of a received message inside the HTML of another: without what would break that, else as it is ---
+# --- HTML of a received message inside the HTML of another: unchanged, except for what would break the other ---
 #
-# Its style sheets reach the comment and the header block too, as in all mail programs.
+# Its style sheets affect the comment and the header block too, as in all mail programs.
 
 
-# Possessive (`++`): nothing here can match in a second way, and ways back would be kept for every character.
+# Possessive (`++`): nothing here can match in a second way, and backtracking would need memory for every character.
 _TOKEN = re.compile(
     r"""<!--(?:-?>|.*?--!?>|.*)                 # a comment (HTML 13.2.5.43); an unclosed one goes to the end
     | <[!?][^>]*>?
@@ -34,7 +34,7 @@ _TOKEN = re.compile(
 )
 _RAW = re.compile(r"</(script|style|textarea|title|noscript)", re.I)
 _OUTER = frozenset({"html", "head", "body"})
-_FOR_THE_WHOLE = frozenset({"base", "meta"})  # a character set, a refresh, where links lead
+_FOR_THE_WHOLE = frozenset({"base", "meta"})  # a character set, a refresh, the base address of links
 _DECLARATION = re.compile(r"<(?:!doctype|\?xml)", re.I)
 _SCRIPT = re.compile(r"<(/?)script(?![A-Za-z0-9:-])", re.I)
 _WHOLE_COMMENT = re.compile(r"<!--(?:-?>|.*--!?>)\Z", re.S)
@@ -101,15 +101,15 @@ def _as_div(attributes: str) -> str:
     return f"<div{''.join(written)}>"
 
 
-# --- The forward: header block, quoted text and HTML, and the parts that go along ---
+# --- The forward: header block, quoted text and HTML, and the parts that are sent with it ---
 
 
 _TITLE = "---------- Forwarded message ----------"
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
-_ATOMS = re.compile(r"[^()<>@,;:\\\"\[\]]*")  # a name that needs no quotes to be distinguished from an address
-# Marks that turn the direction of all that follows around: in a name they could make another address of it.
+_ATOMS = re.compile(r"[^()<>@,;:\\\"\[\]]*")  # a name that looks unlike an address even without quotes
+# Marks that reverse the direction of the text after them: in a name they could make an address look like another.
 _DIRECTION_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _OCTET_STREAM = "application/octet-stream"
 
@@ -118,8 +118,8 @@ def _style(*rules: str) -> str:
     return ' style="' + ";".join(f"{rule}!important" for rule in rules) + '"'
 
 
-# Inline and `!important` wins over every style sheet (CSS Cascade 4, 6.1), so that one of the original does not hide
-# what stands above it. `all` is for readers that know it; the others get what sheets hide things by.
+# Inline and `!important`, which has priority over every style sheet (CSS Cascade 4, 6.1), so that the original cannot
+# hide the text above it. `all` is for readers that support it; the other properties cover common ways to hide text.
 _SHOWN_STYLE = (
     *("visibility:visible", "opacity:1", "position:static", "transform:none", "translate:none", "scale:none"),
     *("filter:none", "clip-path:none", "mask:none", "content-visibility:visible", "zoom:1", "margin:0"),

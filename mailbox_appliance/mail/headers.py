@@ -14,12 +14,12 @@ from mailbox_appliance.mail import encoded_words
 from mailbox_appliance.mail.address import has_forbidden_characters
 from mailbox_appliance.model.messages import Address
 
-MAX_HEADER = 1024 * 1024  # bytes of one header that are looked at
+MAX_HEADER = 1024 * 1024  # bytes of one header that are read
 MAX_FIELDS = 5_000
-MAX_VALUE = 64 * 1024  # bytes of one field that are looked at
+MAX_VALUE = 64 * 1024  # bytes of one field that are read
 _MAX_PARAMETERS = 200
 
-# Lines that are no field, such as a "From " line of an mbox, are passed over; seen in practice amid good fields.
+# Lines that are not fields, such as a "From " line of an mbox, are skipped; they occur among valid fields in practice.
 _FIELD = re.compile(r"^([!-9;-~]{1,200})[ \t]*:([^\n]*)", re.M)
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _PARAMETER = re.compile(r';\s*([^\s=;"]{1,80})\s*=\s*("(?:\\.|[^"\\])*(?:"|\Z)|[^;]*)', re.S)
@@ -97,7 +97,7 @@ def decode_text(value: str, charset: str | None = None) -> str:
     """Return the value as a person reads it: on one line, decoded, without controls."""
     value = value.strip()
     if "=?" not in value:
-        if value.isprintable():  # all ASCII, then: the octets that are not stand as surrogates
+        if value.isprintable():  # the text is then ASCII: other octets are surrogates
             return value
         if (spaced := _without_tabs(value)).isprintable():
             return spaced
@@ -128,7 +128,7 @@ def parse_parameters(value: str) -> tuple[str, Mapping[str, str]]:
     head, semicolon, _ = value.partition(";")
     first_word = head.split(None, 1)[0] if "=" in head else ""
     if first_word and not ("=" in first_word and "/" in first_word):
-        # Seen in practice: no `;` behind the value, or no value at all.
+        # Seen in practice: no `;` after the value, or no value at all.
         head = "" if "=" in first_word else first_word
         value = f"{head};{value[len(head) :]}"
     elif not semicolon:
@@ -148,7 +148,7 @@ def join_parameters(parameters: Iterable[tuple[str, str]]) -> dict[str, str]:
             plain.setdefault(name, content)
         elif section := _PARAMETER_SECTION.fullmatch(name):
             sections.setdefault(section[1], {}).setdefault(int(section[2] or 0), (content, bool(section[3])))
-    # RFC 2231 forms win over plain ones: programs that write both mean the plain one for old readers.
+    # RFC 2231 forms have priority over plain ones: programs that write both intend the plain one for old readers.
     return plain | {name: _join_sections(found) for name, found in sections.items()}
 
 
@@ -164,7 +164,7 @@ def _parameter_content(name: str, written: str) -> str:
 
 def _unquote(content: str) -> str:
     inner = content[1:-1] if len(content) > 1 and content.endswith('"') else content[1:]
-    # Seen in practice: paths of Windows as they are. So a backslash hides only what cannot stand without one.
+    # Seen in practice: unescaped Windows paths. So a backslash only escapes characters that need it.
     return re.sub(r"\\([\"\\])", r"\1", inner) if "\\" in inner else inner
 
 
@@ -187,13 +187,13 @@ def _join_sections(sections: Mapping[int, tuple[str, bool]]) -> str:
 _MAX_ADDRESSES = 1_000
 _LONGEST_ADDRESS = 320
 _LONGEST_CACHED = 200
-# An address as nearly all are written, which needs no closer look: `Name <a@b>` or `a@b`, up to the next comma.
+# The form of nearly all addresses, which needs no further parsing: `Name <a@b>` or `a@b`, up to the next comma.
 _PLAIN_ADDRESSES = re.compile(
     r"""\s*(?:(?P<name>[^"(),:;<>=?]*)<(?P<angle>[^<>@\s"(),:;]+@[^<>@\s"(),:;]+)>
     | (?P<bare>[^\s"(),:;<>@=?]+@[^\s"(),:;<>@=?]+))\s*(?:,|\Z)""",
     re.X,
 )
-# Encoded words come first: seen in practice, they hold the commas and brackets that they are there to hide.
+# Encoded words come first: in practice they contain raw commas and brackets that they should encode.
 _ADDRESS_TOKEN = re.compile(
     r"""(?P<encoded>=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=)
     | "(?P<quoted>(?:\\.|[^"\\])*)(?:"|\Z)
@@ -224,7 +224,7 @@ def _parse_addresses(value: str) -> tuple[Address, ...]:
     return _parse_any_addresses(value) if found is None else found
 
 
-# In one mailbox the same few people write, and mostly to its owner.
+# A cache: in one mailbox the same few people write, mostly to its owner.
 _parse_addresses_cached = lru_cache(maxsize=1_000)(_parse_addresses)
 
 
@@ -254,14 +254,14 @@ def _parse_any_addresses(value: str) -> tuple[Address, ...]:
             start, position = position, encoded_words.comment_end(value, token.start())
             entry.add(kind, value[start:position].removesuffix(")"))
         elif kind == "separator" or (kind == "angle" and entry.angle is not None):
-            # Seen in practice: no comma between two. What stands behind the first address is the name of the second.
+            # Seen in practice: no comma between two addresses. Text after the first address is the name of the second.
             words, entry.words_behind = (entry.words_behind, []) if kind == "angle" else ([], entry.words_behind)
             found += entry.addresses()
             entry = _AddressEntry(words)
             if kind == "angle":
                 entry.add(kind, text)
         elif kind == "group" and not entry.holds_address():
-            entry = _AddressEntry()  # RFC 5322 3.4: what stands before is the name of the group.
+            entry = _AddressEntry()  # RFC 5322 3.4: the text before is the name of the group.
         else:
             entry.add(kind, text)
     return (*found, *entry.addresses())[:_MAX_ADDRESSES]
@@ -277,7 +277,7 @@ def read_addresses_strictly(value: str) -> tuple[Address, ...]:
     for number, entry in enumerate(_address_entries(_EMPTY_GROUP.sub("", value)), 1):
         people = _parse_any_addresses(entry)
         if len(people) != 1:
-            # Not quoted: a sender may have chosen it, and this text reaches AI agents as words of ours.
+            # Not quoted: a sender may have chosen it, and AI agents would read it as the appliance's own words.
             raise ValueError(f"its entry {number} is not a single address")
         found += people
     return tuple(found)
@@ -304,7 +304,7 @@ class _AddressEntry:
 
     def __init__(self, words: Iterable[str] = ()) -> None:
         self.words = list(words)
-        self.words_behind: list[str] = []  # behind the address in brackets
+        self.words_behind: list[str] = []  # after the address in brackets
         self.comments: list[str] = []
         self.angle: str | None = None
         self.last_kind = ""
@@ -330,7 +330,7 @@ class _AddressEntry:
         name = "".join(self.words)
         if self.angle is not None:
             return _to_addresses(_bare_address(self.angle), name + "".join(self.words_behind), "".join(self.comments))
-        # RFC 5322 3.4.1 and 4.4: white space around `@` and dots is no part of an address.
+        # RFC 5322 3.4.1 and 4.4: white space around `@` and dots is not part of an address.
         words = _AROUND_SIGN.sub(r"\1\2", " ".join(name.split())).split()
         candidates = [word for word in words if "@" in word]
         if len(candidates) == 1:
@@ -353,14 +353,15 @@ def _bare_address(angle: str) -> str:
 
 
 def _to_addresses(email: str, name: str, comment: str) -> tuple[Address, ...]:
-    # RFC 5322 4.4: white space beside a dot or `@` is no part of it. Elsewhere it stays: without it, it were another's.
+    # RFC 5322 4.4: white space beside a dot or `@` is not part of it. Other white space stays: without it, the address
+    # would be somebody else's.
     email = without_controls(email) if '"' in email else _BESIDE_SIGN.sub(r"\1", " ".join(email.split())).strip("'")
     email = encoded_words.decode_words(email)
     local, _, domain = email.rpartition("@")
     if not local or not domain or len(email) > _LONGEST_ADDRESS or not email.isprintable() or _SEPARATORS.search(email):
         return ()
     shown = _display_name(name) or _display_name(comment)
-    if len(shown) > 1 and shown[0] == shown[-1] == "'":  # Seen in practice: 'Name' in quotes of the wrong kind.
+    if len(shown) > 1 and shown[0] == shown[-1] == "'":  # Seen in practice: 'Name' in single quotes.
         shown = shown[1:-1]
     return (Address(email=email, name=shown[:1000]) if shown and shown != email else Address(email=email),)
 
@@ -370,10 +371,10 @@ def _display_name(text: str) -> str:
     return text if text.isprintable() and "=?" not in text else without_controls(text)
 
 
-# --- Dates: RFC 5322 3.3, the obsolete forms of 4.3, and what programs write instead ---
+# --- Dates: RFC 5322 3.3, the obsolete forms of 4.3, and other forms in practice ---
 
 
-_LONGEST_DATE = 200  # characters that are looked at
+_LONGEST_DATE = 200  # characters that are read
 _USUAL_DATE = re.compile(
     r"\s*(?:[A-Za-z]{3},)?\s*(\d{1,2})\s+([A-Za-z]{3})\s+(\d{4})\s+(\d\d):(\d\d)(?::(\d\d))?\s+([+-]\d\d[0-5]\d)\s*(?:\([^)]*\))?\s*"
 )
@@ -381,7 +382,7 @@ _TIME = re.compile(r"(\d{1,2})\s*[:.]\s*(\d{1,2})(?:\s*[:.]\s*(\d{1,2})(?:[.,]\d
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _OFFSET = re.compile(r"([+-])(\d\d):?([0-5]\d)(?!\d)")
 _YEAR_BEHIND = re.compile(r"(?<![+\-:\d])(\d{4})(?!\d)")
-# RFC 5322 4.3 knows the American ones, and takes all others for UTC unless their meaning is known.
+# RFC 5322 4.3 defines the American ones, and treats all others as UTC unless their meaning is known.
 # fmt: off
 _ZONES = {
     "EDT": -4, "EST": -5, "CDT": -5, "CST": -6, "MDT": -6, "MST": -7, "PDT": -7, "PST": -8,
@@ -450,7 +451,7 @@ def _to_datetime(day: str, month: str, year: int, time: tuple[str | None, ...], 
     if month[:3].lower() not in _MONTHS or offset is None:
         return None
     try:
-        # A leap second is the last of its minute.
+        # A leap second counts as the last second of its minute.
         local = datetime(
             year, _MONTHS.index(month[:3].lower()) + 1, int(day), hour, minute, min(second, 59), tzinfo=UTC
         )
@@ -469,11 +470,11 @@ def _utc_offset(zone: str) -> int | None:
     return next((60 * _ZONES[word.upper()] for word in re.findall(r"[A-Za-z]+", zone) if word.upper() in _ZONES), 0)
 
 
-# --- File names: only a name, safe to show and to save, the same in a list and on the wire (RFC 2183 2.3) ---
+# --- File names: a bare name, safe to show and to save, the same in a list and on the wire (RFC 2183 2.3) ---
 
 
 _LONGEST_FILE_NAME = 200
-# Controls, line separators, and the marks that turn the direction of text around.
+# Controls, line separators, and the marks that reverse the direction of text around them.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 _EXTENSIONS = {
     "application/pdf": ".pdf",
@@ -514,7 +515,7 @@ def default_file_name(stem: str, mime_type: str) -> str:
     return stem + _EXTENSIONS.get(mime_type, "")
 
 
-# --- Fields as they were written ---
+# --- Fields as written ---
 
 _WRITTEN_FIELD = re.compile(rb"^([!-9;-~]{1,200})[ \t]*:([^\n]*(?:\n[ \t][^\n]*)*)$", re.M)
 

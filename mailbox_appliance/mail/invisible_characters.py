@@ -12,7 +12,7 @@ _JOINED = "\u0600-\u0dff\u1000-\u109f\u1780-\u18af\u2190-\u2bff\ufe0f\U0001f000-
 _HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _VARIED = f"{_HAN}\u1000-\u109f\u2200-\u22ff\u2a00-\u2aff\ua840-\ua87f"
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-#: Default_Ignorable_Code_Point without the above, annotations, and controls that are no line break and no tab.
+#: Default_Ignorable_Code_Point without the above, annotations, and controls other than line breaks and tab.
 _IGNORABLE = (
     "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065"
     "\u206a-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -33,7 +33,7 @@ _KEPT = re.compile(
 _DIRECTS = re.compile(f"[{_BIDI}]")
 _BREAKS = re.compile(f"[{_BREAKING}]")
 _TAGS_OF_A_FLAG = 6
-_MOST_LOOKED_AT = 100_000  # runs in one text; nothing stays of those behind
+_MOST_LOOKED_AT = 100_000  # runs in one text; later runs are removed completely
 _FLAG = re.compile(f"\U0001f3f4(?:{_FLAGS})\U000e007f")
 
 

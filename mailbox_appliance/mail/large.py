@@ -17,14 +17,14 @@ from mailbox_appliance.mail.parse import assemble
 from mailbox_appliance.model.messages import ParsedMessage
 from mailbox_appliance.model.sync import ListedPart
 
-LARGE_MESSAGE = 256 * 1024  # bytes of a message above which it is read this way
-LONGEST_SECTION = parse.MAX_RAW  # bytes of one section that are of use
+LARGE_MESSAGE = 256 * 1024  # larger messages, in bytes, are read this way
+LONGEST_SECTION = parse.MAX_RAW  # bytes that are used of one section
 _END_BYTES = 200  # bytes at the end of a part: two line breaks are among them
-_EXTRA_BYTES = 64  # bytes more are asked for, since servers' sizes may be too small
+_EXTRA_BYTES = 64  # additional bytes to request, since the sizes of servers may be too small
 _MOST_ENDS = 100  # parts of one message; the sizes of others are estimated
-#: A whole line of base64, and the last one.
+#: The last full line of base64, and the last line.
 _LAST_LINES = re.compile(rb"\r\n([A-Za-z0-9+/]+)\r\n([A-Za-z0-9+/]+={0,2})\Z")
-_LONGEST_TEXTS = 2 * parse.MAX_RAW  # bytes of all sections together, as they travel
+_LONGEST_TEXTS = 2 * parse.MAX_RAW  # encoded bytes of all sections together
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def size_by_end(end: PartEnd, tail: bytes) -> int | None:
     """Return the decoded size of a part in bytes, from its last bytes as the server returned them; None if they do not
     show it.
     """
-    if not tail or len(tail) >= end.count:  # it is not given, or goes on
+    if not tail or len(tail) >= end.count:  # the server did not return it, or it does not end here
         return None
     if end.offset == 0:
         return encoded_words.size_of_base64(tail)
@@ -122,7 +122,7 @@ class _PartTree:
 
     def _descend(self, part: MimePart, listed: ListedPart, depth: int) -> None:
         if not listed.children:
-            part.mime_type = "text/plain"  # as `structure` has it: what has no parts may still have a text
+            part.mime_type = "text/plain"  # like `structure`: a multipart without parts may still have a text
         if depth >= MAX_DEPTH:
             self.warnings.append(TOO_DEEP)
             return
@@ -187,17 +187,17 @@ def _decoded_size(listed: ListedPart) -> int:
     return (listed.octets - 2 * (-(-listed.octets // 78))) * 3 // 4
 
 
-# --- A message divided for sending: its MIME without its large files, and these files apart ---
+# --- A message divided for sending: its MIME without its large files, and these files separately ---
 #
-# What stays in the MIME: the header, the texts, whatever is signed or encrypted, and of the files those that fit,
-# pictures that a text shows and attached messages before others, small ones before large ones.
+# The MIME keeps the header, the texts, everything signed or encrypted, and the files that fit: pictures that a text
+# shows and attached messages before others, small ones before large ones.
 
 
 _CHUNK = 1 << 18
-#: Whose parts may be taken out: all others belong together as they are (RFC 1847, RFC 3462).
+#: Multiparts whose parts may be taken out. The parts of all others belong together (RFC 1847, RFC 3462).
 _SEPARABLE_MULTIPARTS = frozenset({"multipart/mixed", "multipart/related", "multipart/alternative"})
 _MESSAGES = frozenset({"message/rfc822", "message/global"})
-#: What means nothing but where it stands (RFC 8551 3, RFC 3156), or as it stands there (RFC 6047 2.4: its method).
+#: Types that have no meaning elsewhere (RFC 8551 3, RFC 3156), or need their parameters (RFC 6047 2.4: the method).
 _INSEPARABLE_TYPES = ("application/pkcs7-", "application/x-pkcs7-", "application/pgp-", "text/calendar")
 _ENCODINGS = frozenset({"", "7bit", "8bit", "binary", "base64", "quoted-printable"})
 _BROKEN_STRUCTURE = frozenset({mime.TOO_MANY, mime.TOO_DEEP, mime.NO_BOUNDARY})
@@ -291,11 +291,11 @@ def _leaves_with_parents(parent: MimePart) -> Iterator[tuple[MimePart, MimePart]
 def _is_separable(part: MimePart, parent: MimePart) -> bool:
     if part.mime_type.startswith(_INSEPARABLE_TYPES) or parent.mime_type == "multipart/alternative":
         return False
-    if part.encoding() not in _ENCODINGS:  # nobody would know how to read it elsewhere
+    if part.encoding() not in _ENCODINGS:  # readers could not interpret it elsewhere
         return False
     if part.mime_type.startswith("message/") and part.mime_type not in _MESSAGES:
         return False
-    if parent.mime_type == "multipart/related":  # RFC 2387 3.2: the first is what shows the others
+    if parent.mime_type == "multipart/related":  # RFC 2387 3.2: the first one shows the others
         return part.content_id() is not None and part is not parent.children[0]
     return not part.mime_type.startswith("multipart/")
 

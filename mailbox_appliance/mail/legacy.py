@@ -20,7 +20,7 @@ from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.messages import Address, ComposedMessage, Envelope
 
 _BREAK = re.compile(rb"\r\n|\r|\n")
-_BINARY = re.compile(rb"(?i)encoding[ \t]*:[ \t]*binary")  # a part in which a lone line feed means itself
+_BINARY = re.compile(rb"(?i)encoding[ \t]*:[ \t]*binary")  # a part in which a lone line feed is content
 _MOST_LISTED = 100
 _LONGEST_TEXT = 10_000
 _ADDRESS_FIELDS = frozenset({"from", "sender", "to", "cc", "bcc", "reply-to", "disposition-notification-to"})
@@ -103,7 +103,7 @@ def _write_field(field: Field, charset: str | None) -> list[bytes]:
     if name in _ID_FIELDS:
         ids = compose.writable_ids(threads.exact_message_ids(headers.decode_text(value)))
         return [compose.write_field(title, ids)] if ids else []
-    if name.startswith("content-"):  # those in their place are made with the body
+    if name.startswith("content-"):  # their replacements are written with the body
         return [raw.replace(b"\n", b"\r\n") + b"\r\n"]
     text = headers.decode_text(value, charset)[:_LONGEST_TEXT]
     return [compose.write_field(title, compose.text_words(text))] if text and name != "date" else []
@@ -140,7 +140,7 @@ def _to_wire_envelope(envelope: Envelope, lines: Iterable[bytes]) -> Envelope:
 def _to_wire_address(email: str) -> str:
     try:
         return to_envelope_address(email)
-    except ValueError:  # its server may know it; it is refused else
+    except ValueError:  # its server may accept it; otherwise sending is refused
         return email
 
 

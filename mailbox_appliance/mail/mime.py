@@ -14,9 +14,9 @@ MAX_PARTS = 1_000
 MAX_DEPTH = 100
 TOO_MANY = own_text("This message has too many parts; some are not shown.")
 TOO_DEEP = own_text("This message is nested too deeply; its innermost parts are not shown.")
-#: Between two parts.
+#: The warning for a multipart without delimiters between its parts.
 NO_BOUNDARY = own_text("A boundary between parts of this message is missing.")
-_MAX_CANDIDATES = 100_000  # places in one message that look like a boundary
+_MAX_CANDIDATES = 100_000  # places in one message that may be a boundary
 _IDENTITY = frozenset({"", "7bit", "8bit", "binary"})
 _TYPE = re.compile(r"[^\s/;,\"]+/[^\s/;,()\"]+")
 _PART_NUMBER = re.compile(r"[1-9][0-9]{0,3}")
@@ -43,8 +43,8 @@ class MimePart:
     disposition: str
     disposition_parameters: Mapping[str, str]
     children: list["MimePart"] = field(default_factory=list)
-    estimated: int | None = None  # bytes, decoded, of a body that is not at hand
-    begin: int = 0  # where its header begins
+    estimated: int | None = None  # decoded bytes of a body that was not fetched
+    begin: int = 0  # the start of its header
 
     def encoding(self) -> str:
         """The Content-Transfer-Encoding (RFC 2045 6.1), without any text after it."""
@@ -99,7 +99,7 @@ class _Budget:
 def parse_structure(source: bytes) -> tuple[MimePart, list[tuple[str, str]], tuple[str, ...]]:
     """Return the tree of parts, the header fields of the message, and warnings about its structure."""
     if b"\n" not in source:
-        source = source.replace(b"\r", b"\n")  # Seen in practice: lines that end with CR alone
+        source = source.replace(b"\r", b"\n")  # Seen in practice: lines that end with CR only
     warnings: list[str] = []
     fields, start = _read_header(source, 0, len(source), warnings)
     root = _make_part(source, "", headers.fields_by_name(fields), (start, len(source)), "text/plain")
@@ -161,7 +161,7 @@ def _make_part(source: bytes, number: str, fields: Fields, span: tuple[int, int]
 def _media_type(content_type: str) -> tuple[str, Mapping[str, str]]:
     mime_type, parameters = headers.parse_parameters(headers.decode_octets(content_type))
     found = _TYPE.search(encoded_words.remove_comments(mime_type)[:_LONGEST_TYPE])
-    # RFC 2045 5.2: what cannot be read is plain text; seen in practice: `text`.
+    # RFC 2045 5.2: an invalid type means plain text; seen in practice: `text`.
     return (found[0] if found else "text/plain"), parameters
 
 
@@ -177,7 +177,7 @@ def _descend(part: MimePart, budget: _Budget, depth: int, warnings: list[str]) -
         return
     spans = _part_spans(part, budget, warnings)
     if not spans:
-        part.mime_type = "text/plain"  # Degraded: what is there is better shown than lost.
+        part.mime_type = "text/plain"  # Degraded: showing the text is better than losing it.
         return
     default_type = "message/rfc822" if part.mime_type == "multipart/digest" else "text/plain"  # RFC 2046 5.1.5
     for position, (start, end) in enumerate(spans, 1):
@@ -242,15 +242,15 @@ def _delimiter_lines(part: MimePart, delimiter: bytes, budget: _Budget) -> list[
 
 def decode_quoted_printable(raw: bytes) -> bytes:
     """Return the decoded bytes of complete lines. Text that is not quoted-printable stays unchanged."""
-    # RFC 2045 6.7 (3): white space at the end of a line was added on the way.
+    # RFC 2045 6.7 (3): white space at the end of a line was added in transit.
     if any(space in raw for space in (_SPACES_AT_END if b"\r" in raw or b"\t" in raw else (b" \n",))):
         raw = _TRAILING_SPACE.sub(b"", raw)
     return binascii.a2b_qp(raw)
 
 
-# --- Transfer encodings, decoded piece by piece as large parts come in (RFC 2045 6). Broken ones never raise ---
+# --- Transfer encodings, decoded piece by piece while large parts arrive (RFC 2045 6). Broken ones never raise ---
 #
-# The result is what `mail.parse` gives for the same part as a whole; only a few bytes are held back between pieces.
+# The result equals that of `mail.parse` for the same part in one piece; only a few bytes are held back between pieces.
 
 
 _OUTSIDE_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="))
@@ -276,14 +276,14 @@ def _decode_base64_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
     padding = _Padding()
     for piece in pieces:
         if has_ended:
-            continue  # whoever gives the pieces should come to the end of them
+            continue  # read to the end, so that the source of the pieces finishes
         data, has_ended = padding.strip(piece.translate(None, _OUTSIDE_BASE64))
         held += data
         whole = len(held) // 4 * 4
         if whole:
             yield binascii.a2b_base64(held[:whole])
             held = held[whole:]
-    if len(held) > 1:  # six bits alone are no byte
+    if len(held) > 1:  # six bits are not a byte
         yield binascii.a2b_base64(held + b"=" * (-len(held) % 4))
 
 
@@ -293,7 +293,7 @@ class _Padding:
     """
 
     def __init__(self) -> None:
-        self._place = self._signs = 0  # characters of the group that is begun, and `=` behind them
+        self._place = self._signs = 0  # characters of the current group, and `=` after them
 
     def strip(self, piece: bytes) -> tuple[bytes, bool]:
         """Return the piece up to the padding that ends the data, without other padding, and whether the end was

@@ -11,11 +11,11 @@ from mailbox_appliance.mail.parse import attachments_bytes, parse_message
 from mailbox_appliance.model.content import LARGE, Content
 from mailbox_appliance.model.messages import ParsedAttachment, ParsedMessage
 
-# A run of whole lines: what we compose has 76 characters a line (RFC 2045 6.8); Apple's programs write 72.
-# Anchored and possessive: a search that begins anew at each byte of a line takes seconds.
+# A run of complete lines: `compose` writes 76 characters a line (RFC 2045 6.8), Apple's programs 72. Anchored and
+# possessive: a search that restarts at each byte of a line takes seconds.
 _RUN = re.compile(rb"(?m)^(?:(?:[A-Za-z0-9+/]{76}\r\n)++|(?:[A-Za-z0-9+/]{72}\r\n)++)")
 _FEWEST_LINES = 64
-# What stands for a run: one line of 76 characters with its CRLF, and the bytes that it decodes to.
+# The replacement of a run: one line of 76 characters with its CRLF, and the bytes that it decodes to.
 _MARK_LINE, _RAW_LINE = 78, 57
 _LONGEST_LINE = 1000
 
@@ -30,7 +30,7 @@ def parse_content(content: Content) -> ParsedMessage:
     if runs:
         bytes_of = attachments_bytes(outline)
         sized = tuple(_with_full_size(bytes_of(one.part) or b"", one, runs) for one in parsed.attachments)
-        # A run that belongs to no attachment is text: then nothing may be left out.
+        # A run outside attachments is text, of which nothing may be left out.
         parsed = parse_message(content.read()) if runs else replace(parsed, attachments=sized)
     return parsed
 

@@ -18,11 +18,11 @@ from mailbox_appliance.mail.mime import MimePart
 from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.messages import Address, ParsedAttachment, ParsedMessage
 
-# --- Which parts are the text, and that text as a person reads it (RFC 8621 4.1.4, RFC 3676) ---
+# --- The parts that form the text, and that text as a person reads it (RFC 8621 4.1.4, RFC 3676) ---
 
 
 MAX_BODY = 4 * 1024 * 1024  # characters of text, and of HTML, that are kept
-MAX_RAW = 3 * MAX_BODY  # bytes of a part that are looked at: quoted-printable needs up to three for one
+MAX_RAW = 3 * MAX_BODY  # bytes of a part that are read: quoted-printable needs up to three for one
 TEXT_TOO_LONG = own_text("The text of this message is very long; its end is not shown.")
 _UNREADABLE = "This message could not be read; the raw message is shown."
 
@@ -72,7 +72,7 @@ def _sort_parts(
         if multipart == "alternative" and htmls < before < len(chosen.html):
             _move_superseded(chosen, htmls, before)
     if multipart == "alternative":
-        # RFC 8621 4.1.4: where there is one form only, it stands for the other as well.
+        # RFC 8621 4.1.4: a single form also serves as the other form.
         if len(chosen.text) == texts:
             chosen.text += chosen.html[htmls:]
         elif len(chosen.html) == htmls:
@@ -177,34 +177,34 @@ def _decode_part(part: MimePart, warn: Callable[[str], None]) -> str:
         warn(own_text("The character set of a text in this message is missing or wrong; some characters may be wrong."))
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text.replace("\0", "").removeprefix("\ufeff")  # a byte order mark that was no part of the character set
+    return text.replace("\0", "").removeprefix("\ufeff")  # a byte order mark that is not part of the character set
 
 
 def _meta_charset(start: bytes) -> str | None:
     """Return the character set that HTML declares itself (HTML 13.2.3.2, leniently)."""
     meta = _META_CHARSET.search(start) if b"charset" in start.lower() else None
-    # HTML 13.2.3.2: whoever could read this declaration has not read UTF-16.
+    # HTML 13.2.3.2: if this declaration is readable, the text is not UTF-16.
     return re.sub("^utf-?16.*", "utf-8", meta[1].decode("ascii").lower()) if meta else None
 
 
 def unflow(text: str, *, delete_space: bool) -> str:
     """Return the paragraphs of format=flowed, each on one line (RFC 3676 4.1 to 4.5)."""
     pieces: list[str] = []
-    open_depth = -1  # quote depth of a paragraph that goes on; -1: none
+    open_depth = -1  # quote depth of an unfinished paragraph; -1: none
     for raw in text.split("\n"):
         depth = _QUOTE.match(raw).end()  # type: ignore[union-attr]
         content = raw[depth:].removeprefix(" ")  # 4.4: space-stuffing
-        flows = content.endswith(" ") and content != "-- "  # 4.3: the signature line is fixed
+        flows = content.endswith(" ") and content != "-- "  # 4.3: the signature line is never joined
         kept = content[:-1] if flows and delete_space else content
         if depth == open_depth and content != "-- ":
             pieces.append(kept)
-        else:  # 4.5: a paragraph that changes its depth ends
+        else:  # 4.5: a paragraph ends when its depth changes
             pieces += ["\n", ">" * depth + " " if depth else "", kept]
         open_depth = depth if flows else -1
     return "".join(pieces)[1:]
 
 
-# --- The message as a whole ---
+# --- The whole message ---
 
 
 _MAX_HEADERS = 200
@@ -268,7 +268,7 @@ def _preview_html(markup: str | None, reader: HtmlReader, warn: Callable[[str], 
     if seen.is_analyzed:
         return seen.text
     warn(UNANALYZED_PREVIEW)
-    return ""  # a line of preview comes without warnings, so it must not show hidden text
+    return ""  # a preview shows no warnings, so it must not contain hidden text
 
 
 def parse_unreadable(source: bytes) -> ParsedMessage:
@@ -370,13 +370,13 @@ def _to_parsed_attachment(part: MimePart) -> ParsedAttachment:
 
 def default_part_name(part: MimePart) -> str:
     """Return a name for a part without one: the subject of an attached message, otherwise the number of the part."""
-    if part.mime_type in ("message/rfc822", "message/global"):  # the latter: RFC 6532 3.7
+    if part.mime_type in ("message/rfc822", "message/global"):  # message/global: RFC 6532 3.7
         content, _ = part.content()
         header = content[: min(headers.body_start(content), headers.MAX_HEADER)]
         subject = headers.decode_text(
             headers.first_value(headers.fields_by_name(headers.split_fields(header)), "subject")
         )
-        # A subject is no path: its slashes are part of what it says.
+        # A subject is not a path: slashes are part of its text.
         if name := headers.safe_file_name(subject[:150].replace("/", "-").replace("\\", "-")):
             return f"{name}.eml"
     return headers.default_file_name(f"attachment-{part.number}", part.mime_type)

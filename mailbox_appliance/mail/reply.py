@@ -70,7 +70,7 @@ def reply_recipients(
     if everybody and cc is None:
         copied = _only_writable(_without_named(parent.cc or (), (*own, *(each.email for each in found))), left_out)
     if to is None and not (found or copied):
-        found = first  # what we wrote to ourselves alone
+        found = first  # messages that the mailbox sent to itself only
         if not found:
             raise ValueError(_NOBODY_TO_ANSWER)
     return ReplyRecipients(found, copied, tuple(left_out))
@@ -86,7 +86,7 @@ def _first_recipients(
     first = _without_named(writers, named)
     for address in first:
         if not is_writable(address.email):
-            # Not quoted: a sender chose it, and this text reaches AI agents as words of ours.
+            # Not quoted: a sender chose it, and AI agents would read it as the appliance's own words.
             raise ValueError("Mail cannot be sent to the address that this message wants replies at. Set `to`.")
     return first
 

@@ -42,7 +42,7 @@ _CJK = (
 _CJK_RUN = re.compile(f"[{_CJK}]+")
 _WORD = re.compile(f"[{_CJK}]+|[^\\W_{_CJK}]+")
 _FOLDED = re.compile("[\uff01-\uffee]+")  # full-width letters, half-width kana
-_IGNORED = re.compile("[\u00ad\u0300-\u036f]")  # soft hyphens; marks that no letter is composed with
+_IGNORED = re.compile("[\u00ad\u0300-\u036f]")  # soft hyphens; marks that are not composed with a letter
 
 _COLUMNS: Mapping[SearchedField, str] = {
     "any": "{subject sender recipients body} : ",
@@ -60,7 +60,7 @@ class WordPrefix:
     is_whole: bool
 
 
-#: Gives what stands for the beginning of a word, or None where the index finds it by itself.
+#: Returns the words to search for a prefix, or None if the index finds the prefix itself.
 Expansion = Callable[[str], Sequence[WordPrefix] | None]
 
 
@@ -109,7 +109,7 @@ def _term_expression(term: SearchTerm, expand: Expansion) -> str | None:
     found = split_words(term.words)
     if not found:
         return None
-    # Where another word follows, a run ends here as it does in the index.
+    # Before another word, a run ends here as it does in the index.
     before = [_closed_pairs(word) if is_cjk_run(word) else word for word in found[:-1]]
     said = [
         _quote(" ".join([*before, last.text])) + ("" if last.is_whole else " *")
@@ -120,7 +120,7 @@ def _term_expression(term: SearchTerm, expand: Expansion) -> str | None:
 
 def _last_word_expression(word: str, term: SearchTerm, expand: Expansion) -> Sequence[WordPrefix]:
     if is_cjk_run(word):
-        # A single character may be the first of a pair; what lies inside a longer run is found by its pairs.
+        # A single character may be the first of a pair. Text inside a longer run is found by its pairs.
         return [WordPrefix(_character_pairs(word), is_whole=len(word) > 1)]
     if not term.is_prefix:
         return [WordPrefix(word, is_whole=True)]
@@ -151,11 +151,11 @@ def _quote(text: str) -> str:
 # --- The query language of `q` ---
 
 
-#: Words and phrases that one query may hold, and how many of them may be beginnings, which take longer.
+#: Words and phrases in one query, and how many of them may be prefixes, which take longer.
 MOST_TERMS, MOST_BEGINNINGS = 50, 5
-#: Of all terms together: a phrase that repeats a common word takes a time that grows with every word.
+#: Words of all terms together: a phrase that repeats a common word takes time for every word.
 MOST_WORDS = 100
-#: Letters that the beginning of a word has at least; one letter begins half of all words.
+#: Minimum number of letters in a prefix: one letter starts half of all words.
 SHORTEST_BEGINNING = 2
 
 _PIECE = re.compile(
@@ -164,9 +164,9 @@ _PIECE = re.compile(
 _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"'})
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d\d:\d\d)?)?", re.ASCII)
 
-#: Keys of other query languages: whoever types them means more than the text.
+#: Keys of other query languages: their users expect more than a text search.
 _FOREIGN_KEYS = re.compile(r"account|b?cc|filename|folder|in|larger|list|(?:newer|older)(?:_than)?|size|smaller", re.I)
-#: Words that leave out or choose there, as far as one is shown.
+#: Exclusions and choices of other query languages, cut to the length that a warning shows.
 _FOREIGN_OPERATORS = re.compile(r'-(?:"|[^\W\d_]\w{0,39})|(?:OR|AND|NOT)(?!\S)')
 _LIKE_A_KEY = re.compile(r"(-?)([A-Za-z_]+):(?=\S)")
 
@@ -286,7 +286,7 @@ def _filter_of(piece: _QueryPiece) -> MessageFilter:
         if not piece.value.strip():
             raise ValueError(f"{piece.key}: needs a value directly after the colon, without a space.")
         return reader(piece)
-    # No key of ours: the text is looked for as it stands.
+    # Not a supported key: the text is searched unchanged.
     return _to_term(piece, "any", f"{piece.key}:{piece.value}" if piece.key else piece.value)
 
 
@@ -332,13 +332,13 @@ def _with_marks(whole: MessageFilter, one: MessageFilter) -> MessageFilter:
     )
 
 
-# --- What of a body is searched: its text, or that of its HTML, in the words of the index ---
+# --- The searchable words of a body: its text, or that of its HTML, in the form of the index ---
 
 
 _LONGEST_SEARCHED = 1_000_000  # characters
-# Nobody looks for a piece of base64, a key or a tracking link; each would be a word of its own.
+# Nobody searches for a piece of base64, a key or a tracking link; each would be a separate word.
 _JUNK = re.compile(r"[0-9A-Za-z+/=_-]{65,}")
-_HAS_LONG_WORD = re.compile(r"(?:\S{0,64}+\s++)*+\S{65}")  # says it three times as fast as `search` would
+_HAS_LONG_WORD = re.compile(r"(?:\S{0,64}+\s++)*+\S{65}")  # three times as fast as `search`
 
 
 def searched_words(parsed: ParsedMessage, reader: HtmlReader = TAG_READER) -> str:
@@ -357,16 +357,16 @@ def with_searched_words(parsed: ParsedMessage, reader: HtmlReader = TAG_READER) 
     return parsed if parsed.searched is not None else structs.replace(parsed, searched=searched_words(parsed, reader))
 
 
-# --- Excerpts: the beginning of a body, or the place of a text in it with some of what is around ---
+# --- Excerpts: the start of a body, or a text in it with its surroundings ---
 
 
-#: Characters of a body that are looked through, and of all the HTML of one page of messages: reading it takes time.
+#: Characters of a body that are searched, and of all HTML for one page of messages: reading it takes time.
 LONGEST_TEXT, MOST_HTML = 200_000, 500_000
-#: Characters before the text, and of the whole excerpt.
+#: Characters before the text found, and of the whole excerpt.
 EXCERPT_BEFORE, EXCERPT_LENGTH = 50, 160
 _ELLIPSIS = "…"
 _LONGEST_SNIPPET = 200
-_GLANCE, _LOOK = 400, 4000  # characters that a snippet is made from
+_GLANCE, _LOOK = 400, 4000  # characters from which a snippet is made
 
 
 @dataclass
@@ -398,7 +398,7 @@ class ExcerptFinder:
             return SearchScanLimit() if html else SearchNoMatch()
         seen = self.reader.extract(kept, "text")
         if not seen.is_analyzed:
-            # Hidden text could be in it, and reading more would keep the whole page waiting.
+            # It could contain hidden text, and reading more would delay the whole page.
             self._html_left = 0
             return SearchScanLimit()
         return self._find_context(seen.text, is_whole=len(kept) == len(html))
@@ -435,7 +435,7 @@ def _lower_case(text: str) -> str:
 def _cut_around(text: str, at: int, length: int) -> str:
     start = max(0, at - EXCERPT_BEFORE)
     end = min(len(text), max(at + length, start + EXCERPT_LENGTH))
-    # Words are not cut, unless they are very long.
+    # Only very long words are cut.
     if start:
         start = space + 1 if (space := text.find(" ", start - 1, at)) >= 0 else start
     if end < len(text):

@@ -160,6 +160,6 @@ def _rewrite_field(name: str, value: str) -> bytes:
 
 
 def _rewrite_parameter(name: str, value: str) -> list[str]:
-    if name == "boundary":  # no reader looks for one in sections
+    if name == "boundary":  # readers do not expect one in sections
         return [f'boundary="{value.rstrip()}"'] if _BOUNDARY.fullmatch(value) else []
     return compose.format_parameter(name, headers.without_controls(value))

@@ -13,15 +13,15 @@ _ID = re.compile(r"<([^<>]{1,998})>")
 _SPACES = re.compile(r"\s+")
 
 _BLOB = r"\[[^\[\]]*\]\s*"
-# Besides RFC 5256's re, fw and fwd: what programs in other languages write for them, seen in practice.
+# Equivalents of RFC 5256's re, fw and fwd in other languages, as seen in practice.
 _WORDS = r"(?:re|fwd?|aw|antw|wg|sv|vs|vb|vl|odp|pd|rv|res|enc|ref|réf|tr|rif|doorst)"
 _LEADER = re.compile(rf"(?:(?:{_BLOB})*{_WORDS}\s*(?:{_BLOB})?[:：]|\s)", re.I)
 _LEADING_BLOB = re.compile(_BLOB)
-# Without one of these a subject has nothing that would be taken off.
+# A subject without any of these has nothing to remove.
 _SIGNS = re.compile(r"[:：\[]|=\?|\(fwd\)\s*$", re.I)
 _REPLY = re.compile(r"\s*(?:re|aw|antw|sv|vs|odp|res|réf|rif)\s*(?:\[\d{1,4}\]|\(\d{1,4}\)|\^\d{1,4})?\s*[:：]", re.I)
 
-# What `_REPLY` takes for a sign, the names of lists between the signs, or a sign of a forward.
+# Signs of a reply by `_REPLY`, the names of lists between the signs, or a sign of a forward.
 _FORWARD = r"(?P<forward>(?:fwd?|wg|tr|rv|enc|doorst|pd|vb|vl)\s*[:：]\s*)"
 _SIGN = re.compile(rf"{_REPLY.pattern}|{_FORWARD}|\[(?!fwd:)[^\[\]]*\]|\s+", re.I)
 
@@ -31,7 +31,7 @@ def canonical_message_id(text: str) -> str | None:
     found = _ID.search(text)
     bare = _SPACES.sub("", found[1] if found else text.strip("<> \t\r\n")[:998]).lower()
     local, at, domain = bare.rpartition("@")
-    if len(local) > 1 and local[0] == local[-1] == '"':  # RFC 5322 3.2.4: the quotes are no part of the value
+    if len(local) > 1 and local[0] == local[-1] == '"':  # RFC 5322 3.2.4: the quotes are not part of the value
         bare = re.sub(r"\\(.)", r"\1", local[1:-1]) + at + domain
     return bare or None
 
@@ -51,7 +51,7 @@ def exact_message_ids(text: str) -> tuple[str, ...]:
 
 
 def _find_ids(text: str) -> list[str]:
-    # Seen in practice: ids without brackets, and a sentence with the sender's address in In-Reply-To.
+    # Seen in practice: IDs without brackets, and a sentence with the sender's address in In-Reply-To.
     if "<" in text:
         return _ID.findall(text)
     return [word.strip(",;") for word in text.split() if "@" in word and len(word) <= 998]
@@ -145,7 +145,7 @@ def reply_references(message_id: str | None, references: Iterable[str], in_reply
     ancestors, parents = list(references), list(in_reply_to)
     if not ancestors and len(parents) == 1:
         ancestors = parents
-    # An id that comes twice counts where it stands first, but the parent is always the last.
+    # An ID that occurs twice counts at its first place, but the parent is always the last.
     ids = [each for each in dict.fromkeys(ancestors) if each != message_id]
     if message_id:
         ids.append(message_id)
