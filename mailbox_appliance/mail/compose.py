@@ -347,9 +347,7 @@ def with_date(wire: Content, date: datetime) -> Content:
 
 
 def has_text(text: str | None, html: str | None) -> bool:
-    """Whether a message has content besides subject and files: more than white space, or something visible in the
-    HTML.
-    """
+    """Whether there is content in the text (more than white space) or in the HTML (something visible)."""
     if text and text.strip():
         return True
     if not html or not html.strip():

@@ -79,7 +79,7 @@ def reply_recipients(
 def _first_recipients(
     parent: Message, own: tuple[str, ...], named: Iterable[str], *, everybody: bool
 ) -> tuple[Address, ...]:
-    """Return the people to whom a reply is addressed, without those in the given Cc."""
+    """Return the people that a reply is addressed to, without those in the given Cc."""
     writers = _writers(parent, own)
     if not writers and not everybody:
         raise ValueError(_NOBODY_TO_ANSWER)
@@ -106,7 +106,7 @@ def _writers(parent: Message, own: tuple[str, ...]) -> tuple[Address, ...]:
 def _all_recipients(
     first: tuple[Address, ...], parent: Message, headers: Mapping[str, str], named: Iterable[str]
 ) -> tuple[Address, ...]:
-    """Return the people to whom a reply is addressed, the recipients of the parent, and its mailing list."""
+    """Return the people that a reply is addressed to, the recipients of the parent, and its mailing list."""
     posting = () if _names_list(parent.cc or (), headers) else _posting_address(headers)
     return _without_named((*first, *parent.to, *posting), named)
 
@@ -140,7 +140,7 @@ def _without_named(people: Iterable[Address], named: Iterable[str]) -> tuple[Add
 
 
 def _only_writable(people: Iterable[Address], left_out: dict[str, None]) -> tuple[Address, ...]:
-    """Return the people to whom mail can be sent. The addresses of the others are added to `left_out`."""
+    """Return the people who can be sent mail. The addresses of the others are added to `left_out`."""
     found = []
     for person in people:
         if is_writable(person.email):

@@ -1,6 +1,6 @@
-"""What is seen of HTML, in the form that the caller wants, and the counts of the text that senders hide.
+"""The visible content of HTML in the form that callers want, and the counts of the text that senders hide.
 
-Analyzing hostile HTML takes seconds, so only a child process does it (`sync.parse_child`). All other callers take
+Analyzing hostile HTML takes seconds, so only a child process does it (`sync.parse_child`). All other callers use
 `TAG_READER`, or a reader that asks such a child.
 """
 
@@ -58,10 +58,10 @@ _CHARACTERS = ("zero-width", "bidi")
 
 @dataclass(frozen=True)
 class HiddenText:
-    """How much was left out, by technique: pieces of text, and characters of no width or of direction.
+    """How much was removed, by technique: passages of text, and zero-width characters and direction controls.
 
-    `unjudged`: style that may hide text or not, by its name, and how many elements whose text was kept have it. The
-    names come from a fixed vocabulary: no sender writes them.
+    `unjudged`: styles that may hide text, by name, each with the number of elements that have it and whose text was
+    kept. The names come from a fixed vocabulary, so senders cannot choose them.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -74,11 +74,11 @@ class HiddenText:
         return HiddenText(_add_counts(self.counts, other.counts), _add_counts(self.unjudged, other.unjudged))
 
     def warnings(self) -> tuple[str, ...]:
-        """Warnings: how much was left out, and what could not be judged."""
+        """Return warnings about the amount removed, and about styles that could not be judged."""
         return tuple(filter(None, (self._left_out_warning(), self._unjudged_warning())))
 
     def _unjudged_warning(self) -> str:
-        """Names the most frequent style first, and at most a few."""
+        """Return a warning with the most frequent styles first, and at most a few. Empty if there is none."""
         found = sorted(
             ((count, name) for name, count in self.unjudged.items() if count), key=lambda one: (-one[0], one)
         )
@@ -90,7 +90,7 @@ class HiddenText:
         return own_text("Some text may be hidden: the appliance cannot judge {named}.", named=OwnText(", ".join(named)))
 
     def _left_out_warning(self) -> str:
-        """Empty if nothing was left out."""
+        """Return a warning about the amount removed; empty if nothing was."""
         by_name = {name: count for name, count in sorted(self.counts.items()) if count and name not in _CHARACTERS}
         pieces = sum(by_name.values())
         characters = sum(self.counts.get(name, 0) for name in _CHARACTERS)
@@ -110,19 +110,19 @@ def _add_counts(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, i
 
 
 def visible_text(text: str) -> tuple[str, HiddenText]:
-    """Plain text without invisible characters; line breaks of whatever kind are line feeds."""
+    """Return plain text without invisible characters, and their counts. Line breaks of all kinds become line feeds."""
     seen, zero_width, bidi = invisible_characters.strip_invisible(text)
     return seen, HiddenText({name: count for name, count in zip(_CHARACTERS, (zero_width, bidi), strict=True) if count})
 
 
 def visible_line(text: str) -> tuple[str, HiddenText]:
-    """As `visible_text`, on one line: line breaks and tabs are spaces."""
+    """Return text as `visible_text` does, on one line: line breaks and tabs become spaces."""
     seen, hidden = visible_text(text)
     return _LINE_BREAKS.sub(" ", seen).strip(), hidden
 
 
 def extract_visible(html: str, form: Form) -> tuple[str, HiddenText]:
-    """Return what is seen of HTML in one of three forms, and what was left out.
+    """Return the visible content of HTML in one of three forms, and the counts of what was removed.
 
     Hostile HTML takes seconds of pure Python, so only the child process calls this (`sync.parse_child`).
     """
@@ -144,7 +144,7 @@ def extract_visible(html: str, form: Form) -> tuple[str, HiddenText]:
 
 
 def extract_preview(html: str) -> str:
-    """Return some of the text that is seen of HTML, for a preview of one line. Only the child process calls this."""
+    """Return some of the visible text of HTML, for a preview of one line. Only the child process calls this."""
     from mailbox_appliance.mail.html.text import to_preview_text
 
     return to_preview_text(html)
@@ -200,7 +200,9 @@ _CELLS = frozenset({"td", "th"})
 
 @dataclass(frozen=True)
 class VisibleContent:
-    """What a reader found. Without an analysis `text` is plain text, whatever form was wanted, hidden text included."""
+    """The result of a reader. Without an analysis, `text` is plain text whatever the wanted form, including hidden
+    text.
+    """
 
     text: str
     hidden: HiddenText
@@ -209,16 +211,16 @@ class VisibleContent:
 
 
 class HtmlReader(Protocol):
-    """Reads HTML. Never raises."""
+    """A reader of HTML. Never raises."""
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return what is seen of HTML in a form."""
+        """Return the visible content of HTML in a form."""
 
 
 class TagReader:
-    """Reads the text between tags, without any look at styles.
+    """A reader of the text between tags that ignores styles.
 
-    `longest`: how many characters are read; of longer HTML style sheets and scripts are left out first.
+    `longest`: the number of characters that are read. From longer HTML, style sheets and scripts are removed first.
     """
 
     def __init__(self, longest: int = MAX_INPUT) -> None:
@@ -233,11 +235,11 @@ class TagReader:
         return VisibleContent(text, hidden, is_analyzed=False, is_whole=is_whole)
 
     def has_text(self, html: str) -> bool:
-        """Return whether there is text between the tags. Reads no further than its first visible character."""
+        """Whether there is text between the tags. Reads only up to the first visible character."""
         return any(visible_text(piece)[0].strip() for piece in _text_pieces(self._bound_html(html)[0]))
 
     def _bound_html(self, html: str) -> tuple[str, bool]:
-        """The HTML that is read, and whether that is all of it."""
+        """Return the HTML that is read, and whether that is all of it."""
         most = self._longest * _LOOKED_THROUGH
         is_whole = len(html) <= most
         if len(html) > self._longest:
@@ -251,7 +253,9 @@ PREVIEW_TAG_READER = TagReader(12_000)
 
 
 def _without_elements(html: str, name: str) -> str:
-    """The HTML without the first elements of that name. By plain searches, which are hundreds of times as fast."""
+    """Return the HTML without the first elements of that name. Plain searches are hundreds of times as fast as
+    tokenizing.
+    """
     small = html.lower()
     pieces: list[str] = []
     place = 0

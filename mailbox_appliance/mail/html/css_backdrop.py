@@ -1,4 +1,4 @@
-"""What lies behind letters: a colour, and pictures over it (CSS Backgrounds 3, CSS Images 4)."""
+"""The background behind letters: a color, and pictures over it (CSS Backgrounds 3, CSS Images 4)."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _MOST_STOPS = 20
 
 @dataclass(frozen=True, slots=True)
 class BackgroundPicture:
-    """A picture behind letters. `stops`: the colours of a gradient, in their order."""
+    """A picture behind letters. `stops`: the colors of a gradient, in order."""
 
     name: str
     stops: tuple[Colour, ...] = ()
@@ -30,13 +30,13 @@ class BackgroundPicture:
 
 @dataclass(frozen=True, slots=True)
 class Backdrop:
-    """A colour, and a picture over it."""
+    """A color, and a picture over it."""
 
     colour: Colour | UnjudgedValue = css_values.WHITE
     picture: BackgroundPicture | None = None
 
     def with_background(self, colour: Colour | UnjudgedValue | None, picture: BackgroundPicture | None) -> "Backdrop":
-        """What lies behind what has a background of its own; None where it has none."""
+        """Return the backdrop behind the letters of an element with this color and picture as its own background."""
         if isinstance(colour, UnjudgedValue) or (colour and colour[3] >= 1):
             return Backdrop(colour, picture)
         found = self
@@ -54,7 +54,7 @@ class Backdrop:
         return Backdrop(found.colour, replace(picture, is_certain=False) if is_over else picture)
 
     def possible_colours(self) -> tuple[Colour, ...]:
-        """The colours that may lie behind letters, where these are known."""
+        """Return the colors that may be behind letters, if they are known."""
         if isinstance(self.colour, UnjudgedValue):
             return ()
         if self.picture is None or not self.picture.stops:
@@ -62,7 +62,7 @@ class Backdrop:
         return tuple(_solid_colour(stop, self.colour) for stop in self.picture.stops)
 
     def hides_letters(self, letters: Colour) -> bool | UnjudgedValue:
-        """Whether letters of a colour are not seen before it."""
+        """Whether letters of this color are invisible on this backdrop."""
         if isinstance(self.colour, UnjudgedValue):
             is_over = self.picture and self.picture.is_certain and self.picture.covers
             if not (is_over and self.picture and all(stop[3] >= 1 for stop in self.picture.stops)):
@@ -93,7 +93,7 @@ def _is_unseen_on(letters: Colour, backdrop: Backdrop) -> bool | UnjudgedValue:
 
 
 def parse_picture(value: str, *, covers: bool = True) -> BackgroundPicture | None:
-    """The pictures of a background; None where it has none."""
+    """Return the pictures of a background, or None if it has none."""
     is_gradient = GRADIENT.search(value) is not None
     other = _ANY_PICTURE.search(value)
     if not is_gradient and other is None:
@@ -122,12 +122,14 @@ _ADDRESS = re.compile(
 
 
 def _without_addresses(value: str) -> str:
-    """Only the gradients: words of other pictures are no colours."""
+    """Return only the gradients: words of other pictures are not colors."""
     return _ADDRESS.sub(" ", value)
 
 
 def text_clip_colour(declared: Mapping[str, object], below: Backdrop) -> Colour | UnjudgedValue | None:
-    """The colour of letters that are cut out of a background (`background-clip: text`); None where it has none."""
+    """Return the color of letters that are cut out of a background (`background-clip: text`), or None if there is
+    none.
+    """
     shown = declared.get("background-image")
     colour = declared.get("background-color")
     if isinstance(shown, BackgroundPicture):

@@ -1,6 +1,6 @@
 """The cascade: attributes, style sheets, CSS variables and surroundings give each element its style.
 
-Elements that are written alike in the same place are computed once: newsletters repeat themselves.
+Elements with the same tag text in the same place are computed once, since newsletters are repetitive.
 """
 
 import re
@@ -38,9 +38,10 @@ _USE = re.compile(r"(?<![\w-])var\(\s*+(--[\w-]{1,100})\s*+(?:,[^()]*+)?\)", re.
 
 
 def constant_variables(html: str, sheets: Iterable[str]) -> Mapping[str, str]:
-    """The variables with one literal definition in all of the HTML, on its outermost elements or on all elements.
+    """Return the variables with a single literal definition in all of the HTML, on its outermost elements or on all
+    elements.
 
-    Whatever else mentions the name, in style sheets or attributes, may be another definition.
+    Any other mention of the name, in style sheets or attributes, may be a second definition.
     """
     if "var(" not in html.lower():
         return {}
@@ -58,7 +59,7 @@ def constant_variables(html: str, sheets: Iterable[str]) -> Mapping[str, str]:
 
 
 def replace_variables(text: str, known: Mapping[str, str]) -> str:
-    """CSS with the values of variables in their place; those that are not known stay."""
+    """Return the CSS with known variables replaced by their values; unknown ones stay."""
     if not known or len(text) > _LONGEST_TEXT:
         return text
     return _USE.sub(lambda found: f" {known[found[1]]} " if found[1] in known else found[0], text)
@@ -105,7 +106,7 @@ _SIZES = (10.0, 10.0, 13.0, 16.0, 18.0, 24.0, 32.0, 48.0)  # of `<font size>`, 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TagStyle:
-    """What is known of an element without what lies around it."""
+    """The facts about an element that do not depend on its surroundings."""
 
     declared: Declared
     match_target: MatchTarget | None
@@ -125,22 +126,22 @@ _NO_TAG_STYLE = TagStyle({}, None, (), {}, (), {}, "", (), is_link=False)
 
 
 class Ancestors(Protocol):
-    """The elements that another one lies in."""
+    """The elements around another one."""
 
     @property
     def key_counts(self) -> Mapping[str, int]:
-        """How many of them rules find by each name, `.class` and `#id`."""
+        """The number of ancestors by each key of rules: name, `.class` and `#id`."""
 
     def match_targets(self) -> Sequence[MatchTarget]:
-        """What rules look at of each, the outermost first."""
+        """Return the facts about each ancestor that rules test, the outermost first."""
 
     def matched_rules(self) -> dict[TagStyle, tuple[StyleRule, ...]]:
-        """What was found to fit elements in the innermost of them."""
+        """Return the cache of rules that match elements in the innermost ancestor."""
 
 
 @dataclass
 class StyleResolver:
-    """Tells the style of each element of one mail."""
+    """Computes the style of each element of one mail."""
 
     html: str
     link: Colour | None = None
@@ -159,13 +160,15 @@ class StyleResolver:
 
     @property
     def depends_on_place(self) -> bool:
-        """Whether rules look at which of its siblings an element is."""
+        """Whether rules test the position of an element among its siblings."""
         return self._matching is not None and self._matching.index.depends_on_place
 
     def style_of(
         self, around: Style, name: str, facts: TagStyle, elements: Ancestors, known: MatchTarget | None
     ) -> Style:
-        """The style of an element in one with the style `around`; `known` is what rules look at of it."""
+        """Return the style of an element inside one with the style `around`. `known`: the facts about it that rules
+        test.
+        """
         if around.gone:
             return around
         if (
@@ -185,7 +188,7 @@ class StyleResolver:
         return found
 
     def tag_style(self, name: str, content: str) -> TagStyle:
-        """What is known of an element by its tag."""
+        """Return the facts about an element that its tag determines."""
         if self._matching is None and name != "dialog" and not (content and _MAYBE_STYLED.search(content.lower())):
             return _NO_TAG_STYLE
         key = (name, content)
@@ -197,7 +200,7 @@ class StyleResolver:
         return found
 
     def _tag_style_of(self, name: str, attributes: dict[str, str]) -> TagStyle:
-        """The same for all elements that differ in nothing that matters."""
+        """Return the same object for all elements without a relevant difference."""
         matters = (
             tuple(sorted(attributes.items()))
             if self._matching and self._matching.index.depends_on_attributes
@@ -240,7 +243,9 @@ class StyleResolver:
         )
 
     def _rules_for(self, facts: TagStyle, elements: Ancestors, known: MatchTarget | None) -> tuple[StyleRule, ...]:
-        """The rules that ask for what is around an element, and get it; found once for all that lie in one element."""
+        """Return the rules with conditions on surrounding elements that are met. They are found once for equal elements
+        of the same parent.
+        """
         matching = self._matching
         if matching is None or matching.is_over or known is None:
             return facts.hiding_rules
@@ -279,7 +284,7 @@ class StyleResolver:
         return style
 
     def _style_by(self, around: Style, name: str, facts: TagStyle, rules: Sequence[StyleRule]) -> Style:
-        """The style of an element where these rules count besides those that do in any case."""
+        """Return the style of an element if these rules apply in addition to those that always apply."""
         declared = facts.declared
         if rules:
             declared = cascade(sorted((*facts.rules, *rules), key=lambda rule: rule.order), facts.hints, facts.style)
@@ -290,7 +295,7 @@ class StyleResolver:
         return _NOT_SHOWN_AS_SMALL if name == "img" and _is_tiny(declared) and not style.gone else style
 
     def root_style(self, tags: Sequence[tuple[str, str]]) -> tuple[Style, list[MatchTarget]]:
-        """The style of what is in `html` and `body`, of which one or the other may have no tag."""
+        """Return the style inside `html` and `body`, and their facts for rules. Either tag may be missing."""
         given, style = dict(tags), judge(self._root)
         outermost = _OutermostAncestors()
         for name in ("html", "body"):
@@ -334,7 +339,7 @@ def _is_tiny(declared: Declared) -> bool:
 
 
 def _presentational_hints(name: str, attributes: dict[str, str]) -> Declared:
-    """What old attributes declare (HTML 15.3); whatever CSS declares wins over them."""
+    """Return the declarations of old attributes (HTML 15.3). Any declaration in CSS has priority over them."""
     found: Declared = {}
     if "hidden" in attributes or "popover" in attributes or (name == "dialog" and "open" not in attributes):
         found["display"] = "none"

@@ -1,6 +1,6 @@
 """CSS cut as browsers cut it: declarations, rules and selectors (CSS Syntax 3, Selectors 4).
 
-All of it takes linear time. What values mean is worked out in the other modules.
+All of it takes linear time. Other modules interpret the values.
 """
 
 import re
@@ -26,12 +26,12 @@ _MOST_NESTED_BRACKETS = 50  # brackets in brackets
 
 
 def without_comments(text: str) -> str:
-    """CSS with a space for each comment; what only looks like one, in a string or an address, stays."""
+    """Return CSS with a space in place of each comment. Strings and addresses that look like comments stay."""
     return _COMMENTS.sub(lambda found: found[1] or " ", text) if "/*" in text else text
 
 
 def unescape(text: str) -> str:
-    """CSS without escapes (CSS Syntax 4.3.7): `dis\\70lay` is `display`."""
+    """Return CSS without escapes (CSS Syntax 4.3.7): `dis\\70lay` is `display`."""
     return _ESCAPE.sub(_unescape_character, text) if "\\" in text else text
 
 
@@ -43,7 +43,7 @@ def _unescape_character(found: re.Match[str]) -> str:
 
 
 def split_css(text: str, separator: str) -> Iterator[str]:
-    """The pieces of CSS between separators that stand in no string and in no brackets."""
+    """Yield the pieces of CSS between separators outside strings and brackets."""
     start = 0
     expected: list[str] = []  # the closing brackets that are due
     for found in _MARKS.finditer(text):
@@ -59,10 +59,10 @@ def split_css(text: str, separator: str) -> Iterator[str]:
 
 
 def parse_declarations(text: str) -> Iterator[tuple[str, str, bool]]:
-    """Name, value and whether it is important, of the declarations of a `style` attribute or a block.
+    """Yield name, value and importance of the declarations in a `style` attribute or a block, in order.
 
-    Names and values are in lower case and unescaped. In their order: of two alike the last counts, unless the browser
-    does not know its value.
+    Names and values are in lower case and unescaped. Of two declarations with the same name the last counts, unless the
+    browser does not know its value.
     """
     text = without_comments(text)
     simple = not any(sign in text for sign in "\"'([{\\")
@@ -78,14 +78,14 @@ def parse_declarations(text: str) -> Iterator[tuple[str, str, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class RuleBlock:
-    """A rule of a style sheet: what stands before its brackets, and in them."""
+    """A rule of a style sheet: the text before its brackets, and the text in them."""
 
     prelude: str
     content: str
 
 
 def parse_blocks(sheet: str) -> Iterator[RuleBlock]:
-    """The rules of a style sheet without comments; statements such as `@import` are passed over."""
+    """Yield the rules of a style sheet without comments. Statements such as `@import` are skipped."""
     start, opened, prelude = _skip_space(sheet, 0), 0, ""
     expected: list[str] = []
     for found in _MARKS.finditer(sheet):
@@ -107,7 +107,7 @@ def parse_blocks(sheet: str) -> Iterator[RuleBlock]:
 
 
 def split_nested(content: str) -> tuple[str, list[RuleBlock]]:
-    """What a block declares itself, and the rules in it (CSS Nesting 1)."""
+    """Return a block's own declarations, and the rules nested in it (CSS Nesting 1)."""
     if "{" not in content:
         return content, []
     own: list[str] = []
@@ -137,7 +137,7 @@ def split_nested(content: str) -> tuple[str, list[RuleBlock]]:
 
 
 def _skip_space(sheet: str, start: int) -> int:
-    """Where the next rule begins; the marks of HTML comments around a sheet count as white space (5.4.1)."""
+    """Return the start of the next rule. Marks of HTML comments around a sheet count as white space (5.4.1)."""
     return _SPACE.match(sheet, start).end()  # type: ignore[union-attr]
 
 
@@ -172,11 +172,11 @@ _MOST_NESTED_SELECTORS = 3  # `:not(:is())`
 
 
 class UnknownSelector(ValueError):
-    """A selector that is not understood here."""
+    """A selector that this module does not support."""
 
 
 class Nth(msgspec.Struct, frozen=True, gc=False):
-    """Which of its siblings an element is: `step` times something, and `start`."""
+    """A position among siblings: a multiple of `step`, plus `start`."""
 
     step: int
     start: int
@@ -184,7 +184,7 @@ class Nth(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnyOf(msgspec.Struct, frozen=True):
-    """That an element is one of several things, or none of them."""
+    """The condition that an element matches one of several selectors, or none of them."""
 
     compounds: tuple["Compound", ...]
     none: bool
@@ -194,7 +194,7 @@ UNKNOWN_CONDITION = AnyOf((), none=True)  # for what is not worked out here
 
 
 class Compound(msgspec.Struct, frozen=True, gc=False):
-    """What one element must be."""
+    """The conditions for a single element."""
 
     tag: str = ""
     id: str = ""
@@ -205,14 +205,16 @@ class Compound(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def depends_on_attributes(self) -> bool:
-        """Whether it looks at others than `id` and `class`."""
+        """Whether it tests attributes other than `id` and `class`."""
         anys = (each for each in self.conditions if isinstance(each, AnyOf))
         return bool(self.attributes) or any(one.depends_on_attributes for each in anys for one in each.compounds)
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A compound, and what stands before it, the nearest first: with `>`, `+`, `~`, or empty where it lies in it."""
+    """A compound and the compounds before it, the nearest first, each with its combinator: `>`, `+`, `~`, or empty for
+    any descendant.
+    """
 
     subject: Compound
     around: tuple[tuple[str, Compound], ...]
@@ -221,7 +223,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class MatchTarget:
-    """What of an element selectors look at."""
+    """The facts about an element that selectors test."""
 
     tag: str
     id: str
@@ -234,7 +236,7 @@ class MatchTarget:
 
 
 def parse_selector(written: str) -> Selector | None:
-    """A selector; None for what never fits. Raises NotUnderstood."""
+    """Return a selector, or None for one that never matches. Raises UnknownSelector."""
     return _parse_selector(written.strip(), 0)
 
 
@@ -326,7 +328,9 @@ def _parse_condition(pseudo: str, argument: str, depth: int) -> Nth | AnyOf | No
 
 
 def _any_of(selectors_: Sequence[Selector | None], *, none: bool) -> AnyOf | None:
-    """What never fits is none of them."""
+    """Return the condition to match one of these selectors (with `none`: none of them), or None if it can never
+    be met.
+    """
     known = [each.subject for each in selectors_ if each]
     if any(each.around or each.subject.vague for each in selectors_ if each):
         return UNKNOWN_CONDITION
@@ -342,7 +346,7 @@ def _specificity(compounds: Sequence[Compound]) -> tuple[int, int, int]:
 
 
 def matches_compound(compound: Compound, known: MatchTarget) -> bool:
-    """Whether an element is what a compound says."""
+    """Whether an element meets the conditions of a compound."""
     return (
         (not compound.tag or compound.tag == known.tag)
         and (not compound.id or compound.id == known.id)
@@ -353,12 +357,12 @@ def matches_compound(compound: Compound, known: MatchTarget) -> bool:
 
 
 def depends_on_place(compound: Compound) -> bool:
-    """Whether it depends on which of its siblings an element is."""
+    """Whether a compound tests the position of an element among its siblings."""
     return any(isinstance(each, Nth) or any(map(depends_on_place, each.compounds)) for each in compound.conditions)
 
 
 def _meets_condition(condition: Nth | AnyOf, known: MatchTarget) -> bool:
-    """Return True also if the place of the element is not known yet."""
+    """Whether an element meets a condition. True also if its position is not known yet."""
     if isinstance(condition, AnyOf):
         if not known.number and any(map(depends_on_place, condition.compounds)):
             return True

@@ -1,4 +1,4 @@
-"""The properties of CSS that can hide text, and what their values mean; all others are passed over."""
+"""The CSS properties that can hide text, and the meaning of their values. All other properties are ignored."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -31,12 +31,12 @@ _RATIO = re.compile(r"(?:auto\s+)?([\d.]{1,20})(?:\s*/\s*([\d.]{1,20}))?(?:\s+au
 
 
 def _keyword_reader(name: str, *safe: str) -> PropertyReader:
-    """A property of which these values hide nothing, and any other may."""
+    """Return a reader for a property of which only the values in `safe` are known to hide nothing."""
     return lambda value: {name: value if value in safe else UnjudgedValue(name)}
 
 
 def _filter(value: str) -> Mapping[str, object] | None:
-    """How opaque it leaves something (Filter Effects 1); what changes its colours is not worked out."""
+    """Return the opacity that a filter leaves (Filter Effects 1). Changes of colors are not computed."""
     if "(" not in value and value != "none":
         return None
     rest = 1.0
@@ -65,7 +65,7 @@ def _zoom(value: str) -> Mapping[str, object] | None:
 
 
 def _font_size_adjust(value: str) -> Mapping[str, object] | None:
-    """The height of small letters, as a share of the size (CSS Fonts 5, 2.5)."""
+    """Return the height of small letters, as a share of the font size (CSS Fonts 5, 2.5)."""
     if value == "none" or value.endswith("from-font"):
         return {"font-size-adjust": "initial"}
     found = parse_length(value.split()[-1])
@@ -85,7 +85,9 @@ def _spacing_reader(name: str) -> PropertyReader:
 
 
 def _thickness_reader(name: str, least: float) -> PropertyReader:
-    """A line that may cover letters from a width on; negative: from an offset down."""
+    """Return a reader for a line that may cover letters if it is thicker than `least`; if `least` is negative, if it is
+    offset below it.
+    """
 
     def read(value: str) -> Mapping[str, object] | None:
         found = [each.to_pixels(16.0) for each in map(parse_length, value.split()) if each]
@@ -108,7 +110,7 @@ def _color_scheme(value: str) -> Mapping[str, object] | None:
 
 
 def _content(value: str) -> Mapping[str, object] | None:
-    """A picture in the place of what is in an element (CSS Content 3, 2)."""
+    """Return whether a picture replaces the content of an element (CSS Content 3, 2)."""
     return {"content": UnjudgedValue("content: url()") if "(" in value and "counter" not in value else value}
 
 
@@ -127,7 +129,7 @@ def _aspect_ratio(value: str) -> Mapping[str, object] | None:
 
 
 def _flex(value: str) -> Mapping[str, object] | None:
-    """An item that may have no width: it does not grow from a basis of nothing (CSS Flexbox 1, 7.1)."""
+    """Return whether an item may have no width: it does not grow from a zero basis (CSS Flexbox 1, 7.1)."""
     words = value.split()
     basis = parse_length(words[2] if len(words) > 2 else "0px") if words[0].startswith("0") else None
     return {"flex": UnjudgedValue("flex") if basis and _is_thin(basis) else value}
@@ -148,7 +150,7 @@ def _is_thin(found: Length) -> bool:
 
 
 def _has_flat_track(value: str) -> Mapping[str, object] | None:
-    """Whether a row or column of a grid may have no size."""
+    """Return whether a row or column of a grid may have no size."""
     for word in _MINMAX.sub(r"\1", value).replace("/", " ").replace(",", " ").split():
         word = word.removeprefix("repeat(").rstrip(")")
         share, size = _FRACTION.fullmatch(word), parse_length(word)
@@ -160,13 +162,13 @@ def _has_flat_track(value: str) -> Mapping[str, object] | None:
 
 
 def _border(value: str) -> Mapping[str, object] | None:
-    """Whether a border is so wide that it may cover text."""
+    """Return whether a border is so wide that it may cover text."""
     widest = max((each.to_pixels(16.0) for each in map(parse_length, value.split()) if each), default=0.0)
     return {"border": widest >= _WIDE_BORDER and not {"transparent", "none", "hidden"} & set(value.split())}
 
 
 def _z_index(value: str) -> Mapping[str, object] | None:
-    """What lies below 0 lies behind the backgrounds around it (CSS 2.1, appendix E)."""
+    """Return whether a box is below 0, and so behind the backgrounds around it (CSS 2.1, appendix E)."""
     found = parse_length(value)
     return {"z-index": UnjudgedValue("z-index") if found and found.pixels < 0 else value}
 
@@ -239,9 +241,9 @@ RARE_ALIASES = {
 
 
 def parse_inset_shadow(value: str) -> tuple[css_values.Colour, ...] | None:
-    """The colours of a shadow inside a box that lies behind its text; None where there is none.
+    """Return the colors of a shadow inside a box, behind its text, or None if there is none.
 
-    A thin one is only a line at the edge (CSS Backgrounds 3, 6.1).
+    A thin shadow is only a line at the edge (CSS Backgrounds 3, 6.1).
     """
     if "inset" not in value:
         return None
@@ -312,7 +314,7 @@ _SIZE = re.compile(r"/\s*([^\s,/]+)")
 
 
 def parse_declared(text: str) -> tuple[Declared, Declared]:
-    """What a `style` attribute or a block declares: in the usual way, and as important."""
+    """Return the normal and the important declarations of a `style` attribute or a block."""
     return _declared_often(text) if len(text) <= _LONGEST_CACHED else _parse_declared(text)
 
 
@@ -376,7 +378,7 @@ def _opacity(value: str) -> Mapping[str, object] | None:
 
 
 def _font_size(value: str) -> Mapping[str, object] | None:
-    """In pixels, or as a `Length` or a factor of the size around it."""
+    """Return the size in pixels, as a `Length`, or as a factor of the surrounding size."""
     if value in _FONT_SIZES:
         return {"font-size": Length(pixels=_FONT_SIZES[value])}
     if value in _RELATIVE_SIZES:
@@ -396,7 +398,7 @@ def _line_height(value: str) -> Mapping[str, object] | None:
 
 
 def _font(value: str) -> Mapping[str, object] | None:
-    """The size is the first word that can be one; what stands before it are weights and the like."""
+    """Return the size: the first word that can be one. Words before it are weights and similar values."""
     for word in value.replace(" /", "/").replace("/ ", "/").split()[:8]:
         size, slash, height = word.partition("/")
         number = parse_length(size)
@@ -418,7 +420,7 @@ def _colour_reader(name: str) -> PropertyReader:
 
 
 def _background(value: str) -> Mapping[str, object] | None:
-    """Its colour and its picture; of several layers the last has the colour."""
+    """Return the color and the picture of a background. Of several layers, the last one has the color."""
     colour: object = css_values.TRANSPARENT
     sizes = _SIZE.findall(_CALLS.sub(" ", value))
     covers = all(size in ("auto", "cover", "contain", "100%") for size in sizes)
@@ -442,7 +444,7 @@ def _background_image(value: str) -> Mapping[str, object] | None:
 
 
 def _background_size(value: str) -> Mapping[str, object] | None:
-    """Whether a picture lies behind all of a box."""
+    """Return whether a picture covers the whole box."""
     return {"background-size": {"auto", "cover", "contain", "100%"}.issuperset(value.replace(",", " ").split())}
 
 
@@ -452,7 +454,7 @@ def _background_position(value: str) -> Mapping[str, object] | None:
 
 
 def _box_shadow(value: str) -> Mapping[str, object] | None:
-    """One inside a box is a picture behind its letters."""
+    """Return a shadow inside a box as a picture behind its letters."""
     found = parse_inset_shadow(value)
     return {"box-shadow": False if found is None else BackgroundPicture("box-shadow", found, covers=False)}
 
@@ -490,7 +492,9 @@ _OFFSETS = ("top", "right", "bottom", "left")
 
 
 def _sides(*names: str) -> PropertyReader:
-    """Of a shorthand for four sides: top, right, bottom and left; those that have a name here."""
+    """Return a reader for a shorthand of four sides (top, right, bottom, left); only the sides that have a name here
+    count.
+    """
 
     def read(value: str) -> Mapping[str, object] | None:
         words = value.split()
@@ -510,7 +514,9 @@ _OF_SCREEN = re.compile(r"\d(?:[sld]?v)(?:[hwib]|min|max)\b")
 
 
 def _offset_reader(name: str) -> PropertyReader:
-    """One of the size of the screen or more may lie where nobody scrolls to."""
+    """Return a reader for an offset. One of at least the screen size may move a box to a place to which nobody
+    scrolls.
+    """
     read_length = _length_reader(name)
 
     def read(value: str) -> Mapping[str, object] | None:

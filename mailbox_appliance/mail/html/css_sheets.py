@@ -1,4 +1,4 @@
-"""Style sheets of a mail: which rules apply on a screen, and which of them match an element."""
+"""The style sheets of a mail: which rules apply on a screen, and which of them match an element."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +42,7 @@ _PRESENT = frozenset(
 
 
 class _QueryResult(IntEnum):
-    """Whether screens meet a query. In this order `and` is the least of several, and `or` the largest."""
+    """Whether screens meet a query. In this order, `and` is the minimum of several results, and `or` the maximum."""
 
     NEVER = 0
     ELSEWHERE = 1  # on phones and in dark mode: newsletters swap blocks there, and the desktop is what counts
@@ -59,9 +59,9 @@ _NEGATED = {
 
 
 def media_query_holds(queries: str) -> bool | str:
-    """Whether a list of media queries is met on every screen, or the doubt `@media` where only some meet it.
+    """Whether every screen meets a list of media queries; the doubt `@media` if only some screens do.
 
-    Queries of phones and of dark mode count as not met.
+    Queries for phones and dark mode count as not met.
     """
     text = css_parser.unescape(css_parser.without_comments(queries)).lower().strip()
     met = max(map(_evaluate_query, css_parser.split_css(text, ","))) if text else _QueryResult.ALWAYS
@@ -79,7 +79,7 @@ def _evaluate_query(text: str) -> _QueryResult:
 
 
 def _evaluate_condition(text: str, depth: int) -> _QueryResult:
-    """Features in parentheses, joined by `and` or by `or`."""
+    """Evaluate features in parentheses, joined by `and` or by `or`."""
     words, groups = _groups(text)
     if not groups:
         return _QueryResult.NEVER  # malformed, as in `screen yahoo`: browsers take it for `not all` (section 3.2)
@@ -102,7 +102,7 @@ def _evaluate_condition(text: str, depth: int) -> _QueryResult:
 
 
 def _groups(text: str) -> tuple[list[str], list[str]]:
-    """The words around the outermost parentheses, and what stands in these."""
+    """Return the words outside the outermost parentheses, and the texts inside these."""
     words, groups = [""], []
     depth = start = 0
     for found in re.finditer(r"[()]", text):
@@ -147,7 +147,7 @@ def _evaluate_feature(text: str) -> _QueryResult:
 
 
 def _evaluate_range(text: str) -> _QueryResult:
-    """Of `width > 1px`, `1px < width` and `1px < width <= 9px` (section 2.4.3)."""
+    """Evaluate `width > 1px`, `1px < width` and `1px < width <= 9px` (section 2.4.3)."""
     found = _RANGE.fullmatch(text)
     if found is None:
         return _QueryResult.SOMETIMES
@@ -204,7 +204,7 @@ DATA_SHEET_DOUBT, DATA_FONT_DOUBT, SELECTOR_DOUBT = "style sheet in a data: URL"
 
 @dataclass(frozen=True, slots=True)
 class StyleRule:
-    """What one selector declares. `hides`: whether something is not seen where only that is declared."""
+    """The declarations of one selector. `hides`: whether these declarations alone would hide an element."""
 
     selector: Selector
     around: tuple[str, ...]  # what the elements around must have, each: a name, `.class` or `#id`
@@ -218,9 +218,9 @@ class StyleRule:
 
 
 def find_sheets(html: str) -> Iterator[str]:
-    """The style sheets that stand in HTML, wherever: one at the end counts for what stands before it.
+    """Yield the style sheets in HTML, wherever they are: one at the end also applies to the content before it.
 
-    For one that a link brings with it, in a `data:` or `cid:` address, stands an `@import` of it.
+    A sheet that a link includes by a `data:` or `cid:` address is represented by an `@import` of it.
     """
     lower = html.lower()
     last = max(lower.rfind("<style"), lower.rfind("<link"))
@@ -245,7 +245,7 @@ def find_sheets(html: str) -> Iterator[str]:
 
 
 def _is_included(attributes: dict[str, str]) -> bool:
-    """Whether a link is to a style sheet in the message; mail programs load none from elsewhere."""
+    """Whether a link refers to a style sheet in the message. Mail programs do not load others."""
     if "stylesheet" not in unescape(attributes.get("rel", "")).lower():
         return False
     address = re.sub(r"[\t\r\n]", "", unescape(attributes.get("href", ""))).strip().lower()
@@ -253,7 +253,7 @@ def _is_included(attributes: dict[str, str]) -> bool:
 
 
 def _block_applies(prelude: str) -> bool | str:
-    """Whether the rules in such a block count; a name if that is not known."""
+    """Whether the rules in such a block apply; the name of the doubt if that is unknown."""
     name = re.split(r"[\s(]", prelude, maxsplit=1)[0]
     if name.startswith("@media"):
         return media_query_holds(prelude.removeprefix("@media"))
@@ -263,7 +263,9 @@ def _block_applies(prelude: str) -> bool | str:
 
 
 def _is_supported(prelude: str) -> bool | str:
-    """What is read here, browsers support."""
+    """Whether browsers support a declaration. They support everything that this package reads; anything else is the
+    doubt `@supports`.
+    """
     found = _SUPPORTED.fullmatch(prelude.strip())
     if found is None or not any(parse_declared(found[2])):
         return "@supports"
@@ -272,7 +274,7 @@ def _is_supported(prelude: str) -> bool | str:
 
 @dataclass
 class RuleIndex:
-    """Rules, found by what the element that they are about must have."""
+    """Rules, indexed by a condition on the element to which they apply."""
 
     count: int = 0
     depends_on_ancestors: bool = False
@@ -284,7 +286,7 @@ class RuleIndex:
     _layers: dict[str, int] = field(default_factory=dict)
 
     def add(self, sheet: str) -> None:
-        """Take in the rules of a style sheet without comments."""
+        """Add the rules of a style sheet without comments."""
         plain = css_parser.unescape(sheet).lower()
         if "@import" in plain and _INCLUDED.search(plain):
             self.unjudged.add(DATA_SHEET_DOUBT)
@@ -294,7 +296,7 @@ class RuleIndex:
         self._add_blocks(css_parser.parse_blocks(sheet), ("",), _RulePlace())
 
     def _add_blocks(self, blocks: Iterable[css_parser.RuleBlock], parents: Sequence[str], place: "_RulePlace") -> None:
-        """Take in rules; `parents`: the selectors of the rule that they stand in."""
+        """Add rules. `parents`: the selectors of the rule around them."""
         for block in blocks:
             if self.count >= _MOST_RULES_AT_ALL:
                 return
@@ -308,7 +310,7 @@ class RuleIndex:
                 self.unjudged.add(SELECTOR_DOUBT)
 
     def _nested_selectors(self, parent: str, written: Sequence[str]) -> Iterator[str]:
-        """The selectors of a rule in another one (CSS Nesting 1, 3)."""
+        """Yield the selectors of a rule inside another one (CSS Nesting 1, 3)."""
         if not parent:
             yield from written
             return
@@ -407,7 +409,7 @@ class RuleIndex:
 
 @dataclass(frozen=True, slots=True)
 class _RulePlace:
-    """Where a rule stands: how deep, in which layer, and why it may not count."""
+    """The context of a rule: its depth, its layer, and the doubt whether it applies."""
 
     depth: int = 0
     layer: tuple[float, ...] = _UNLAYERED
@@ -418,7 +420,9 @@ class _RulePlace:
 
 
 def _pseudo_element_doubt(name: str, found: Declared, could_hide: bool) -> str:
-    """A name where letters may be hidden by what is declared of a line, of a letter, or of what is put over them."""
+    """Return the name of a pseudo-element whose declarations may hide letters: of a first line or letter, or of a box
+    over them. Empty if they cannot.
+    """
     if name in ("before", "after"):
         kind = "img" if isinstance(found.get("content"), UnjudgedValue) else ""
         return f"::{name}" if css_style.may_cover(kind, found, 16.0, is_behind_text=True) else ""
@@ -427,7 +431,7 @@ def _pseudo_element_doubt(name: str, found: Declared, could_hide: bool) -> str:
 
 
 def _required_ancestor(selector: Selector) -> tuple[str, ...]:
-    """What one of the elements around must have; of a sibling nothing is said."""
+    """Return the keys that elements around must have, or `*` if the selector has sibling combinators."""
     signs = {sign for sign, _ in selector.around}
     if "+" in signs or "~" in signs:
         return ("*",)
@@ -435,7 +439,7 @@ def _required_ancestor(selector: Selector) -> tuple[str, ...]:
 
 
 def build_index(sheets: tuple[str, ...]) -> RuleIndex:
-    """The rules of all style sheets of a mail. Kept for a while: a newsletter has the same ones each time."""
+    """Return the rules of all style sheets of a mail. Cached: each issue of a newsletter has the same ones."""
     return _index_kept(sheets) if sum(map(len, sheets)) <= _LONGEST_KEPT else _build_index(sheets)
 
 
@@ -451,18 +455,20 @@ _index_kept = lru_cache(maxsize=8)(_build_index)
 
 @dataclass
 class RuleMatcher:
-    """Which rules are about the elements of one mail."""
+    """Finds the rules that apply to the elements of one mail."""
 
     index: RuleIndex
     comparisons: int = 0
 
     @property
     def is_over(self) -> bool:
-        """Whether there were as many comparisons as there may be."""
+        """Whether the maximum number of comparisons is reached."""
         return self.comparisons > _MOST_COMPARISONS
 
     def candidates(self, known: MatchTarget) -> list[StyleRule]:
-        """The rules whose subject an element is, the weightiest last; around it they may ask for others yet."""
+        """Return the rules whose subject matches an element, by rising priority. Their conditions on surrounding
+        elements are not tested yet.
+        """
         if self.index.count >= _MOST_RULES_AT_ALL and (known.id or known.classes):
             return [_LEFT_OUT_RULE]
         found: list[StyleRule] = []
@@ -476,7 +482,9 @@ class RuleMatcher:
         return sorted(found, key=lambda rule: rule.order)
 
     def matches(self, rule: StyleRule, known: MatchTarget, around: Sequence[MatchTarget]) -> bool:
-        """Whether a rule is about an element that is its subject, in its place; `around`, the outermost first."""
+        """Whether a rule whose subject matches an element applies to it at its place. `around`: its ancestors, the
+        outermost first.
+        """
         if rule.depends_on_place and not matches_compound(rule.selector.subject, known):
             return False
         return self._matches_from(rule, known, around, len(around), 0)
@@ -484,7 +492,7 @@ class RuleMatcher:
     def _matches_from(
         self, rule: StyleRule, known: MatchTarget, around: Sequence[MatchTarget], stop: int, part: int
     ) -> bool:
-        """Whether what is before an element is what the rule asks for, from one of its parts on."""
+        """Whether the elements before and around an element meet the rule's conditions, from one of its parts on."""
         if part == len(rule.selector.around):
             return True
         sign, compound = rule.selector.around[part]
@@ -500,7 +508,7 @@ class RuleMatcher:
 def _elements_before(
     sign: str, known: MatchTarget, around: Sequence[MatchTarget], stop: int
 ) -> Iterator[tuple[MatchTarget, int]]:
-    """Siblings or elements around, the nearest first, and how many of those around lie around them."""
+    """Yield siblings or ancestors, the nearest first, each with the number of its own ancestors in `around`."""
     if sign in ("+", "~"):
         other = known.previous
         while other is not None:
@@ -513,7 +521,7 @@ def _elements_before(
 
 
 def select_hiding(rules: Sequence[StyleRule]) -> list[StyleRule]:
-    """Some of the rules that hide: those that are taken to fit where there is no time to look."""
+    """Return some of the rules that hide. When comparisons are used up, they count as matching."""
     return [rule for rule in rules[-_MOST_WHEN_OVER:] if rule.hides]
 
 
@@ -534,14 +542,14 @@ def _is_plain(compound: Compound) -> bool:
 
 
 def _index_key(compound: Compound) -> str:
-    """What an element must have before all: it is found by that."""
+    """Return the key under which a compound is indexed: an ID, a class or a name that the element must have."""
     if compound.id:
         return f"#{compound.id}"
     return f".{compound.classes[0]}" if compound.classes else compound.tag or "*"
 
 
 def cascade(rules: Sequence[StyleRule], hints: Declared, style: str) -> Declared:
-    """What is declared of an element in the end: by old attributes, by rules, by its `style` (CSS Cascade 6)."""
+    """Return the resulting declarations of an element, from old attributes, rules, and its `style` (CSS Cascade 6)."""
     usual, important = parse_declared(style) if style else ({}, {})
     found = dict(hints)
     for rule in rules:
@@ -553,5 +561,5 @@ def cascade(rules: Sequence[StyleRule], hints: Declared, style: str) -> Declared
 
 
 def _importance(rule: StyleRule) -> tuple[object, ...]:
-    """What is important counts the more the earlier its layer is (CSS Cascade 5, 6.4.4)."""
+    """Return the sort key of important declarations: earlier layers have priority (CSS Cascade 5, 6.4.4)."""
     return (tuple(-number for number in rule.order[0]), *rule.order[1:])

@@ -1,6 +1,6 @@
-"""The style of one element, and whether it hides the text: its box, its letters, what it inherits.
+"""The style of one element, and whether it hides the text: its box, its letters, and inherited values.
 
-What cannot be judged is reported by a name of a fixed vocabulary.
+Anything that cannot be judged is reported by a name from a fixed vocabulary.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ Declared = Mapping[str, object]
 
 
 def is_inline(name: str, declared: Declared) -> bool:
-    """Whether an element stands in a line with the text around it."""
+    """Whether an element is in a line with the text around it."""
     if declared.get("position") in ("absolute", "fixed"):
         return False
     if declared.get("float", "none") not in ("none", INITIAL, INHERIT):
@@ -44,19 +44,21 @@ def is_inline(name: str, declared: Declared) -> bool:
 
 
 def length_in_pixels(declared: Declared, name: str, letters: float) -> float | None:
-    """A length in pixels; None where there is none."""
+    """Return a length in pixels, or None if there is none."""
     value = declared.get(name)
     return value.to_pixels(letters) if isinstance(value, Length) else None
 
 
 def clips_overflow(declared: Declared) -> bool:
-    """Whether what flows over is not shown."""
+    """Whether overflowing content is cut off."""
     is_hidden = declared.get("overflow-x") is True or declared.get("overflow-y") is True
     return is_hidden or declared.get("clip-path") == CLIPPED_BOX
 
 
 def is_flat(name: str, declared: Declared, letters: float, low: str = "") -> bool:
-    """Whether a box has no height; what has a least height has one. `low`: of the box that it lies in."""
+    """Whether a box has no height. A minimum height counts as height. `low`: the value of `lowness_of` for the box
+    around it.
+    """
     if _grows_with_content(name, declared):
         return False
     height = declared.get("height")
@@ -66,7 +68,9 @@ def is_flat(name: str, declared: Declared, letters: float, low: str = "") -> boo
 
 
 def lowness_of(name: str, declared: Declared, letters: float) -> str:
-    """Why boxes in it may have no height: it has none itself, or it is a grid with a row or a column of no size."""
+    """Return the reason why boxes in an element may have no height, or an empty text: it has none itself, or it is a
+    grid with a row or column of no size.
+    """
     layout = declared.get("layout")
     if layout == "grid" and declared.get("grid") is True:
         return "display: grid"
@@ -76,7 +80,7 @@ def lowness_of(name: str, declared: Declared, letters: float) -> str:
 
 
 def is_narrow(name: str, declared: Declared, letters: float, around: bool) -> bool:
-    """Whether a box has no width; `around`: whether the one that it lies in has none."""
+    """Whether a box has no width. `around`: whether the box around it has none."""
     if _grows_with_content(name, declared):
         return False
     if _is_thin(declared, letters, "width", "padding-left", "padding-right"):
@@ -86,7 +90,7 @@ def is_narrow(name: str, declared: Declared, letters: float, around: bool) -> bo
 
 
 def _has_width(declared: Declared, letters: float) -> bool:
-    """Whether it has one whatever that around it is; a share of nothing is nothing."""
+    """Whether a box has a width of its own in a box without one. A percentage of nothing is nothing."""
     lengths = [declared.get(each) for each in ("width", "min-width", "padding-left", "padding-right")]
     return any(isinstance(each, Length) and each.to_pixels(letters, 0.0) > LEAST_BOX for each in lengths)
 
@@ -107,7 +111,7 @@ def _is_thin(declared: Declared, letters: float, side: str, *paddings: str) -> b
 
 
 def is_off_screen(name: str, declared: Declared, letters: float) -> bool:
-    """Whether a box lies where no screen reaches; padding of the same size takes its content back."""
+    """Whether a box is outside every screen. Padding of the same size moves its content back."""
     placed = declared.get("position", "static") not in ("static", INHERIT, INITIAL)
     for side in ("left", "top"):
         shift = 0.0 if name in TABLE_PARTS else length_in_pixels(declared, f"margin-{side}", letters) or 0.0
@@ -134,25 +138,25 @@ def _offset(declared: Declared, side: str, letters: float) -> float:
 
 
 def movement_of(declared: Declared) -> tuple[float, bool]:
-    """How far a transform moves a box, in pixels, and whether nothing is left of it."""
+    """Return the distance in pixels by which a transform moves a box, and whether nothing is left of the box."""
     value = declared.get("transform")
     return value[:2] if isinstance(value, tuple) else (0.0, False)
 
 
 def scale_of(declared: Declared) -> float:
-    """The factor by which transforms change the size of letters in a box."""
+    """Return the factor by which transforms change the size of letters in a box."""
     transform, scale = declared.get("transform"), declared.get("scale")
     factor = scale if isinstance(scale, float) else 1.0
     return factor * transform[2] if isinstance(transform, tuple) else factor
 
 
 def moves_line(declared: Declared, letters: float) -> bool:
-    """Whether the margin of what stands in a line moves the rest of the line off the screen."""
+    """Whether the margin of an inline element moves the rest of its line off the screen."""
     return (length_in_pixels(declared, "margin-left", letters) or 0.0) <= -FAR_AWAY
 
 
 def may_cover(name: str, declared: Declared, letters: float, *, is_behind_text: bool) -> bool:
-    """Whether a box may lie over text that is not its own: one with a background, or a picture, out of its place."""
+    """Whether a box may cover text outside it: a box with a background, or a picture, that is moved from its place."""
     position = declared.get("position", "static")
     is_free = position in ("absolute", "fixed", "sticky")
     if not is_free and not (is_behind_text and (position == "relative" or "float" in declared)):
@@ -198,7 +202,7 @@ _TURNING_PROPERTIES = ("transform", "rotate", "scale")
 
 
 def inherited_doubts(around: frozenset[tuple[str, str]], declared: Mapping[str, object]) -> frozenset[tuple[str, str]]:
-    """The properties that are handed on to what is inside, each with the name of what cannot be judged."""
+    """Return the inherited properties that cannot be judged, each with the name of the doubt."""
     kept = {(name, why) for name, why in around if _depends_on_parent(declared.get(name, INHERIT))}
     found = {
         (name, value.name)
@@ -209,12 +213,14 @@ def inherited_doubts(around: frozenset[tuple[str, str]], declared: Mapping[str, 
 
 
 def _depends_on_parent(value: object) -> bool:
-    """Whether a value depends on the same one around it."""
+    """Whether a value depends on the parent's value."""
     return value == INHERIT or (isinstance(value, Length) and bool(value.letters or value.percent))
 
 
 def own_doubts(name: str, declared: Mapping[str, object], letters: float, low: str, *, inline: bool) -> frozenset[str]:
-    """Names of what cannot be judged of an element and of all in it. `low`: of the box that it lies in."""
+    """Return names of the doubts about an element and everything in it. `low`: the value of `lowness_of` for the box
+    around it.
+    """
     found = {
         value.name
         for key, value in declared.items()
@@ -281,7 +287,9 @@ _SMALLER = frozenset({"small", "sub", "sup"})
 
 @dataclass(slots=True, eq=False)  # not frozen: it would take three times as long to make one
 class Style:
-    """What an element hands to what is in it. `hidden` is the technique that hides its text; empty: it is seen."""
+    """The style that an element passes to its content. `hidden`: the technique that hides its text; empty if it is
+    visible.
+    """
 
     gone: str = ""  # the technique by which nothing in it is seen, whatever it declares
     visible: bool = True
@@ -309,7 +317,7 @@ class Style:
     unjudged: tuple[str, ...] = ()  # why it cannot be said whether its text is seen
 
     def values(self) -> tuple[object, ...]:
-        """All that it says, to be compared."""
+        """Return all values that determine the style, for comparisons."""
         return (
             *(self.gone, self.visible, self.opacity, self.letters, self.zoom, self.adjusted, self.flat, self.clips),
             *(self.colour, self.fill, self.behind, self.behind_blocks, self.shifted),
@@ -323,7 +331,7 @@ UNSHOWN_STYLE = Style(gone="element", hidden="element")  # of elements that no p
 
 
 def judge(style: Style) -> Style:
-    """The style with what its values say of text: whether it is hidden, or why that is not known."""
+    """Set whether the values of a style hide its text, or why that is unknown. Returns the style."""
     by_colour = _is_hidden_by_colour(style)
     style.hidden = style.gone or _letter_technique(style) or ("colour" if by_colour is True else "")
     style.unjudged = ()
@@ -335,7 +343,7 @@ def judge(style: Style) -> Style:
 
 
 def style_of(around: Style, name: str, declared: Mapping[str, object]) -> Style:
-    """The style of an element with that name, in an element with that style."""
+    """Return the style of an element with that name, inside an element with the style `around`."""
     if around.gone:
         return around
     usual, inline = _browser_style(around, name), is_inline(name, declared)
@@ -382,7 +390,7 @@ def style_of(around: Style, name: str, declared: Mapping[str, object]) -> Style:
 
 
 def _browser_style(around: Style, name: str) -> Style:
-    """As browsers have it for an element that declares nothing (HTML 15.3)."""
+    """Return the style that browsers give an element without declarations (HTML 15.3)."""
     if name in _OWN_LETTERS:
         behind = _BUTTON_BACKDROP if name == "button" else _PAPER_BACKDROP
         changed = replace(around, letters=13.0, colour=BLACK, fill=None, behind=behind, flat=False)
@@ -444,7 +452,7 @@ def _size_adjustment(declared: Mapping[str, object], usual: Style) -> float | No
 
 
 def _cut_letters_out(style: Style, below: Backdrop, declared: Mapping[str, object]) -> None:
-    """The letters are cut out of the background, and what is around it lies behind them."""
+    """Set the style of letters that are cut out of the background: the surrounding backdrop is behind them."""
     letters = style.fill or style.colour
     style.behind = style.behind_blocks = below
     if isinstance(letters, tuple) and letters[3] < 1:
@@ -475,7 +483,7 @@ def _backdrop_of(around: Backdrop, declared: Mapping[str, object], letters: Colo
 
 
 def _is_hidden_by_colour(style: Style) -> bool | UnjudgedValue:
-    """Whether letters are not seen for their colour."""
+    """Whether the color of letters makes them invisible."""
     letters = style.fill or style.colour
     if isinstance(letters, UnjudgedValue) and letters.options:
         is_seen = not any(each[3] < _LEAST_OPACITY or style.behind.hides_letters(each) for each in letters.options)
@@ -486,7 +494,7 @@ def _is_hidden_by_colour(style: Style) -> bool | UnjudgedValue:
 
 
 def _letter_technique(style: Style) -> str:
-    """The technique by which letters are not seen, which other letters further inside may be."""
+    """Return the technique that hides the letters of an element. Elements inside it may undo it."""
     if not style.visible:
         return "visibility"
     size = style.letters * style.zoom * (1.0 if style.adjusted is None else style.adjusted / _USUAL_ASPECT)
@@ -498,7 +506,7 @@ def _letter_technique(style: Style) -> str:
 
 
 def _element_technique(style: Style, name: str, declared: Mapping[str, object], low: str, *, inline: bool) -> str:
-    """The technique by which nothing in an element is seen."""
+    """Return the technique that hides all content of an element."""
     if declared.get("display") == "none" or declared.get("content-visibility") == "hidden":
         return "display"
     if str(declared.get("mso-hide", "")).startswith("all") and name != "a":
@@ -527,12 +535,12 @@ def _is_empty_box(declared: Mapping[str, object], name: str, style: Style, low: 
 
 
 def link_style(around: Style, colour: Colour | None) -> Style:
-    """The style of a link that declares nothing: it has a colour of its own, and not that of the text around it."""
+    """Return the style of a link without declarations: it has its own color instead of that of the text around it."""
     return judge(replace(around, colour=colour or _LINK_COLOUR))
 
 
 def either_style(one: Style, other: Style, doubt: str) -> Style:
-    """The style of an element that looks like one of two, and it is not known which."""
+    """Return the style of an element that has one of two styles, if it is unknown which."""
     if one.hidden and other.hidden:
         return one
     shown = other if one.hidden else one
@@ -552,7 +560,7 @@ def either_style(one: Style, other: Style, doubt: str) -> Style:
 def _either_colour(
     one: Colour | UnjudgedValue | None, other: Colour | UnjudgedValue | None, doubt: str
 ) -> UnjudgedValue:
-    """A color of letters that is one or the other."""
+    """Return a color of letters that is one of two."""
     options = [each.options if isinstance(each, UnjudgedValue) else (each,) if each else () for each in (one, other)]
     return UnjudgedValue(doubt, options[0] + options[1] if all(options) else ())
 

@@ -1,6 +1,6 @@
-"""Values of CSS: lengths, colours, transforms and clips, and values that cannot be judged here.
+"""Values of CSS: lengths, colors, transforms and clips, and values that cannot be judged here.
 
-Lengths are on a screen of 1,000 by 1,000 pixels, for want of the real one.
+Lengths assume a screen of 1,000 by 1,000 pixels, since the real size is unknown.
 """
 
 import colorsys
@@ -33,7 +33,7 @@ PERCENT_OF_SCREEN = 10.0  # pixels
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """A length: pixels, and what depends on the size of letters and on what a percentage is of."""
+    """A length: pixels, plus shares of the font size and of the base of percentages."""
 
     pixels: float = 0.0
     letters: float = 0.0  # times the size of the letters
@@ -41,15 +41,15 @@ class Length:
     is_number: bool = False  # written without a unit
 
     def to_pixels(self, letters: float, percent: float = PERCENT_OF_SCREEN) -> float:
-        """In pixels, where letters have that size, and one percent is that."""
+        """Return the length in pixels, for letters of that size and with `percent` pixels for one percent."""
         return self.pixels + self.letters * letters + self.percent * percent
 
     def times(self, factor: float) -> "Length":
-        """That many times the length."""
+        """Return the length multiplied by a factor."""
         return Length(self.pixels * factor, self.letters * factor, self.percent * factor, self.is_number)
 
     def plus(self, other: "Length") -> "Length":
-        """Both together."""
+        """Return the sum of both lengths."""
         return Length(
             self.pixels + other.pixels,
             self.letters + other.letters,
@@ -59,7 +59,7 @@ class Length:
 
 
 def parse_length(value: str) -> Length | None:
-    """A length, a percentage or a number in lower case; None for what is none, or is not worked out here."""
+    """Return a length, a percentage or a number in lower case, or None for other or unsupported values."""
     if found := _LENGTH.fullmatch(value):
         return _plain_length(float(found[1]), found[2])
     if _LENGTH_FUNCTION.match(value) and len(value) <= _LONGEST_FUNCTION:
@@ -83,7 +83,7 @@ def _plain_length(number: float, unit: str | None) -> Length | None:
 
 
 class _MathParser:
-    """Reads `calc()`, `min()`, `max()` and `clamp()`, in each other (CSS Values 4, 10). Raises ValueError."""
+    """A parser for nested `calc()`, `min()`, `max()` and `clamp()` (CSS Values 4, 10). Raises ValueError."""
 
     def __init__(self, text: str) -> None:
         self._parts = [part for part in _LENGTH_PARTS.finditer(text) if not part[0].isspace()]
@@ -96,7 +96,9 @@ class _MathParser:
         return found
 
     def _sign(self, signs: str) -> str:
-        """The next part if it is one of these signs; what is not closed ends with the value (CSS Syntax 5.4.9)."""
+        """Take the next part if it is one of these signs. Unclosed parentheses end with the value (CSS Syntax
+        5.4.9).
+        """
         if self._place == len(self._parts):
             return ")" if ")" in signs else ""
         sign = self._parts[self._place]["sign"]
@@ -143,7 +145,7 @@ class _MathParser:
 
 
 def _apply_function(name: str, given: list[Length]) -> Length:
-    """What a function gives, taken where letters have their usual size."""
+    """Return the result of a function, for letters of the default size."""
     if name in ("", "calc"):
         if len(given) > 1:
             raise ValueError(name)
@@ -163,7 +165,7 @@ def _apply_function(name: str, given: list[Length]) -> Length:
 
 @dataclass(frozen=True, slots=True)
 class UnjudgedValue:
-    """A declared value that may hide text or not. `options`: for a color, every color that it can be, if known."""
+    """A declared value that may hide text. `options`: for a color, all colors that it can be, if known."""
 
     name: str
     options: tuple[tuple[float, float, float, float], ...] = ()
@@ -193,7 +195,7 @@ _FUNCTION_NAME = re.compile(r"(?<![\w-])([\w-]{1,40})\(")
 
 
 def defer_to_browser(name: str, value: str) -> UnjudgedValue | None:
-    """A value that the browser alone can work out; None for any other."""
+    """Return a value that only a browser can compute, or None for other values."""
     found = _BROWSER_ONLY.search(value) if "(" in value else None
     if found is None:
         return None
@@ -201,7 +203,7 @@ def defer_to_browser(name: str, value: str) -> UnjudgedValue | None:
 
 
 def find_unknown_function(name: str, value: str) -> UnjudgedValue | None:
-    """A value that has functions and was not understood; None where it has none, or only obsolete ones."""
+    """Return a value with functions that was not understood, or None if it has none, or only obsolete ones."""
     found = [call.removeprefix("-webkit-").removeprefix("-moz-") for call in _FUNCTION_NAME.findall(value)]
     if not found or found[0] in _OBSOLETE_FUNCTIONS or "progid:" in value:
         return None
@@ -268,7 +270,7 @@ _NOT_HEX = re.compile(r"[^0-9a-f]")
 
 
 def parse_css_colour(value: str, name: str = "color") -> Colour | UnjudgedValue | None:
-    """A colour of CSS in lower case, as the value of a property; None for what is no colour."""
+    """Return a CSS color in lower case, as the value of a property, or None if it is not a color."""
     if value.startswith("#"):
         return _parse_hex(value[1:])
     if value == "transparent":
@@ -283,7 +285,7 @@ def parse_css_colour(value: str, name: str = "color") -> Colour | UnjudgedValue 
 
 
 def parse_html_colour(value: str) -> Colour | None:
-    """The colour of an old attribute such as `bgcolor`: nearly everything is one (HTML 2.3.6)."""
+    """Return the color of an old attribute such as `bgcolor`. Nearly any text is one (HTML 2.3.6)."""
     value = value.strip().lower()[:128]
     if value in ("", "transparent"):
         return None
@@ -336,7 +338,7 @@ def _share(word: str, whole: float) -> float:
 
 
 def blend(above: Colour, below: Colour) -> Colour:
-    """What is seen of a colour that lies over an opaque one."""
+    """Return the visible color of one color over an opaque one."""
     share = above[3]
     if share >= 1:
         return above
@@ -346,7 +348,7 @@ def blend(above: Colour, below: Colour) -> Colour:
 
 @lru_cache(maxsize=1024)
 def are_alike(letters: Colour, behind: Colour) -> bool:
-    """Whether letters of one colour are not seen on another."""
+    """Whether letters of one color are invisible on another."""
     seen = blend(letters, behind)
     if sum(abs(one - other) for one, other in zip(seen[:3], behind[:3], strict=True)) > _NEARLY_THE_SAME:
         return False
@@ -362,7 +364,7 @@ def _luminance(colour: Colour) -> float:
 
 
 def are_alike_between(letters: Colour, one: Colour, other: Colour) -> bool:
-    """Whether letters are not seen somewhere on the way from one opaque colour to another."""
+    """Whether letters are invisible somewhere in the gradient between two opaque colors."""
     way = [end - start for start, end in zip(one[:3], other[:3], strict=True)]
     length = sum(part * part for part in way)
     seen = blend(letters, one)
@@ -403,7 +405,7 @@ _NO_EFFECT: _Effect = (0.0, False, 1.0)
 
 
 def parse_transform(value: str) -> Mapping[str, object] | None:
-    """How far it is moved, in pixels, whether nothing is left of it, and the factor of the size of its letters."""
+    """Return the movement in pixels, whether nothing is left of the box, and the factor of the size of its letters."""
     if value == "none":
         return {"transform": (0.0, False, 1.0), "turned": False}
     if "(" not in value:
@@ -432,7 +434,7 @@ _TRANSFORMS = frozenset({
 
 
 def _one_transform(name: str, content: str) -> _Effect | None:
-    """The effect of one function; None where that is not worked out."""
+    """Return the effect of one function, or None if it is not supported."""
     words = content.replace(",", " ").split() if "(" not in content else [each.strip() for each in content.split(",")]
     if name in ("rotate", "rotatez"):
         return _NO_EFFECT
@@ -465,7 +467,7 @@ def _one_transform(name: str, content: str) -> _Effect | None:
 
 
 def _is_by_its_size(lengths: list[Length | None]) -> bool:
-    """Whether it is moved by its own size or more, so that it may lie where its surroundings cut it off."""
+    """Whether a box is moved by its own size or more, so that its surroundings may cut it off."""
     return any(each and abs(each.percent) >= 100 for each in lengths)
 
 
@@ -495,13 +497,13 @@ def _parse_angle(word: str) -> float | None:
 
 
 def _effect_of_turn(angle: str) -> _Effect | None:
-    """Of a turn out of the plane of the page."""
+    """Return the effect of a rotation out of the page."""
     degrees = _parse_angle(angle)
     return None if degrees is None else (0.0, abs(math.cos(math.radians(degrees))) < _LEAST_SCALE, 1.0)
 
 
 def _effect_of_rotation(words: list[str]) -> _Effect | None:
-    """Of three parts of an axis, and an angle."""
+    """Return the effect of a rotation by three components of an axis and an angle."""
     axis = [each.pixels for each in map(parse_length, words[:3]) if each]
     if len(axis) < 3 or len(words) != 4:
         return None
@@ -511,7 +513,7 @@ def _effect_of_rotation(words: list[str]) -> _Effect | None:
 
 
 def parse_rotate(value: str) -> Mapping[str, object] | None:
-    """Whether nothing is left of it (CSS Transforms 2, 5)."""
+    """Return whether nothing is left of a box (CSS Transforms 2, 5)."""
     words = value.split()
     if value == "none" or (len(words) == 1 and _parse_angle(value) is not None):
         return {"rotate": False, "turned": False}
@@ -528,7 +530,7 @@ def parse_rotate(value: str) -> Mapping[str, object] | None:
 
 
 def parse_scale(value: str) -> Mapping[str, object] | None:
-    """The factor by which its letters shrink or grow; True if nothing is left of it."""
+    """Return the factor for the size of letters; True if nothing is left of the box."""
     if value == "none":
         return {"scale": 1.0}
     numbers = [each.pixels + each.percent / 100 for each in map(parse_length, value.split()) if each]
@@ -539,7 +541,7 @@ def parse_scale(value: str) -> Mapping[str, object] | None:
 
 
 def parse_translate(value: str) -> Mapping[str, object] | None:
-    """How far it is moved, in pixels."""
+    """Return the movement in pixels."""
     words = [value] if value.endswith(")") and value.count("(") == 1 else value.split()
     found = [parse_length(word) for word in words] if value != "none" else []
     if None in found:
@@ -550,14 +552,16 @@ def parse_translate(value: str) -> Mapping[str, object] | None:
 
 
 def parse_transform_origin(value: str) -> Mapping[str, object] | None:
-    """A point far away, around which a turn moves something off the screen."""
+    """Return the point; it cannot be judged if it is so distant that a rotation around it may move a box off the
+    screen.
+    """
     found = [parse_length(word) for word in value.split()]
     is_far = any(each and abs(each.to_pixels(16.0, _PERCENT_OF_ITSELF)) >= 400 for each in found)
     return {"transform-origin": UnjudgedValue("transform-origin") if is_far else value}
 
 
 def parse_clip(value: str) -> Mapping[str, object] | None:
-    """Whether the rectangle that is shown is empty, or next to it."""
+    """Return whether the visible rectangle is empty or nearly empty."""
     if value == "auto":
         return {"clip": False}
     found = _CLIP.fullmatch(value)
@@ -575,7 +579,7 @@ def _is_narrow(start: float, end: float | None) -> bool:
 
 
 def parse_clip_path(value: str) -> Mapping[str, object] | None:
-    """Whether the shape that is shown is empty (CSS Masking 1, 5; CSS Shapes 2, 3)."""
+    """Return whether the visible shape is empty (CSS Masking 1, 5; CSS Shapes 2, 3)."""
     found = _FUNCTION_CALL.match(value)
     if found is None:
         return {"clip-path": CLIPPED_BOX if value in _BOXES else False} if value == "none" or value in _BOXES else None

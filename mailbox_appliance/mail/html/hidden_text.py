@@ -1,4 +1,4 @@
-"""HTML without its hidden text, as HTML of a few safe elements and attributes."""
+"""HTML without its hidden text, written with a few safe elements and attributes."""
 
 import re
 from collections import Counter
@@ -31,7 +31,7 @@ _COLOUR_VALUE = re.compile(r"(?:rgb|hsl)a?\([0-9.,%/ ]{1,40}\)")
 
 
 def to_visible_html(html: str, hidden: Counter[str] | None = None) -> str:
-    """The HTML of what is seen, every tag closed in its place; `hidden`: as of `to_text`."""
+    """Return the HTML of the visible content, with every tag closed in its place. `hidden`: counts, as in `to_text`."""
     writer = _VisibleHtmlWriter()
     reader = StyledReader(html, writer.write_token, Counter() if hidden is None else hidden)
     for token in tokenize(html):
@@ -41,14 +41,14 @@ def to_visible_html(html: str, hidden: Counter[str] | None = None) -> str:
 
 @dataclass
 class _VisibleHtmlWriter:
-    """HTML that grows token by token."""
+    """A writer of HTML, token by token."""
 
     pieces: list[str] = field(default_factory=list)
     _open: list[str] = field(default_factory=list)
     _places: dict[str, list[int]] = field(default_factory=dict)  # of the open ones, by name
 
     def write_token(self, token: Token) -> None:
-        """Write what the next token that is seen adds."""
+        """Write the next visible token."""
         if not token.name:
             self.pieces.append(escape(token.content, quote=False))
         elif token.closes:
@@ -60,7 +60,9 @@ class _VisibleHtmlWriter:
                 self._open.append(token.name)
 
     def _close(self, name: str) -> None:
-        """Formatting may end before the blocks in it: it is closed behind them, so that every tag is in its place."""
+        """Close an element. Formatting that ends before the blocks in it is closed after them, so that every tag is in
+        its place.
+        """
         places = self._places.get(name)
         if not places:
             return
@@ -69,7 +71,7 @@ class _VisibleHtmlWriter:
             self.pieces.append(f"</{self._open.pop().removesuffix(_CLOSING_DUE)}>")
 
     def finish(self) -> str:
-        """What was written, every tag closed."""
+        """Return the HTML written, with every tag closed."""
         self.pieces += (f"</{name.removesuffix(_CLOSING_DUE)}>" for name in reversed(self._open))
         return "".join(self.pieces)
 
@@ -85,7 +87,7 @@ def _opening_tag(token: Token) -> str:
 
 
 def _safe_attribute(name: str, value: str) -> str:
-    """What of the value of an attribute may stay; empty: it goes."""
+    """Return the part of an attribute's value that may stay; empty if none may."""
     value = value.strip()
     if name in _URL_PREFIXES:
         return value if value.lower().startswith(_URL_PREFIXES[name]) and len(value) <= _LONGEST_ADDRESS else ""

@@ -1,7 +1,7 @@
-"""Read the visible tags and text of HTML. What a browser would not show is left out, and counted.
+"""Read the visible tags and text of HTML. Content that a browser would not show is left out and counted.
 
-Most personal mail has nothing but a few elements that can hide words: it is read without a look at styles, which saves
-half of the time (`_SimpleReader`). All other mail is read as a browser reads it (`StyledReader`).
+Most personal mail has only a few elements that can hide words. It is read without evaluating styles, which saves half
+of the time (`_SimpleReader`). All other mail is read as a browser reads it (`StyledReader`).
 """
 
 import re
@@ -40,10 +40,10 @@ def read_visible(
     limit: int = MAX_INPUT,
     is_enough: Callable[[], bool] | None = None,
 ) -> None:
-    """Pass on the visible tokens of the first characters of HTML, until it is enough.
+    """Pass on the visible tokens of the first `limit` characters of HTML, until `is_enough` returns True.
 
-    In the texts that are passed on, entities are read and no character is invisible; attributes are as written.
-    `hidden`: where it is counted, by technique, what is left out.
+    In the texts, entities are decoded and invisible characters are removed; attributes are as written. `hidden`:
+    receives the counts of removed text, by technique.
     """
     counts = Counter[str]() if hidden is None else hidden
     reader = _SimpleReader(write, counts) if _is_simple(html, limit) else StyledReader(html, write, counts)
@@ -54,7 +54,7 @@ def read_visible(
 
 
 def _is_simple(html: str, limit: int) -> bool:
-    """Whether nothing can be hidden but in comments, a title or a script."""
+    """Whether only comments, a title or a script can hide text."""
     start = html[:limit].lower()
     if any(word in start for word in _HIDING_WORDS) or "<style" in html[limit:].lower():
         return False
@@ -67,7 +67,7 @@ class _SimpleReader:
         self._is_text = True
 
     def feed(self, token: Token) -> None:
-        """Read on."""
+        """Process the next token."""
         name, content = token.name, token.content
         if not name:
             if self._is_text:
@@ -95,16 +95,15 @@ _ENDS_SELECT = frozenset({"input", "textarea", "keygen"})
 
 
 def is_sender_comment(comment: str) -> bool:
-    """Whether a comment is words that a sender wrote: no declaration, and nothing for one program."""
+    """Whether a comment has text of the sender: it is neither a declaration nor a condition for one program."""
     start = comment.lstrip()
     return start != "" and not start[:20].lower().startswith(_NO_SENDER_COMMENT)
 
 
 class StyledReader(TreeBuilder):
-    """Takes tokens as they are written, and passes on those that are seen.
+    """Takes tokens as written, and passes on the visible ones.
 
-    Entities in the texts that it tells are read, those in attributes are not. `hidden`: where it is counted, by
-    technique, what is left out.
+    Entities are decoded in texts, but not in attributes. `hidden`: receives the counts of removed text, by technique.
     """
 
     def __init__(self, html: str, write: Callable[[Token], object], hidden: Counter[str]) -> None:
@@ -112,7 +111,7 @@ class StyledReader(TreeBuilder):
         self._within, self._depth, self._piece = "", 0, self._base_piece  # in what only its own tag closes
 
     def feed(self, token: Token) -> None:
-        """Read on."""
+        """Process the next token."""
         name = token.name
         if self._within:
             self._feed_within(token)
@@ -131,7 +130,7 @@ class StyledReader(TreeBuilder):
             self._start("img" if name == "image" else name, token)
 
     def _feed_within(self, token: Token) -> None:
-        """In an element that only its own tag closes."""
+        """Process a token inside an element that only its own tag closes."""
         if self._within == "select":
             self._feed_option(token)
         elif not token.name:
@@ -144,7 +143,7 @@ class StyledReader(TreeBuilder):
                 self._within = ""
 
     def _feed_option(self, token: Token) -> None:
-        """In a `select`, where no tags count but those of options."""
+        """Process a token inside a `select`, in which only tags of options count."""
         name, select = token.name, self._open.last_place_of("select")
         if not name:
             self._add_text(token)
@@ -187,7 +186,7 @@ class StyledReader(TreeBuilder):
             self._write(token if words is content else Token(content=words))
 
     def _count_doubts(self, style: Style) -> None:
-        """Count what could not be judged of text that is kept, once for each element that declares it."""
+        """Count the doubts about text that is kept, once for each element that declares them."""
         stack = self._open.stack
         for piece in self._doubts_of(style, stack[-1].doubts if stack else self._base_doubts).values():
             self._count(piece)
@@ -206,7 +205,7 @@ class StyledReader(TreeBuilder):
         return piece
 
     def _go_on_formatting(self) -> None:
-        """HTML 13.2.4.3: what was formatted, and not closed, is formatted again."""
+        """Open formatting elements again that were not closed (HTML 13.2.4.3)."""
         waiting, self._open.waiting[-1] = self._open.waiting[-1], []
         for element in waiting:
             self._push(element.name, element.content, piece=element.piece)
@@ -243,7 +242,7 @@ class StyledReader(TreeBuilder):
                 self._push(name, content, token)
 
     def _start_closed(self, name: str, content: str) -> None:
-        """Of what only its own tag closes."""
+        """Start an element that only its own end tag closes."""
         if name == "svg":
             self._note_cover(name, self._style_around(name), self._styles.tag_style(name, content).declared)
         if content.endswith("/") and name in ("svg", "math"):
@@ -253,7 +252,7 @@ class StyledReader(TreeBuilder):
             self._push(name, content)
 
     def _start_outer(self, name: str, content: str) -> None:
-        """`html` and `body` are there without their tags; a second one may only hide."""
+        """Start `html` or `body`. Both exist without their tags, and a second tag can only hide text."""
         if not self._open.stack and name not in dict(self._outer):
             self._outer.append((name, content))
             self._set_outermost()
@@ -265,7 +264,7 @@ class StyledReader(TreeBuilder):
             self._push(name, content)
 
     def _start_table_part(self, name: str, content: str) -> None:
-        """HTML 13.2.6.4.9 to 15. Outside a table these tags are none."""
+        """Start a part of a table (HTML 13.2.6.4.9 to 15). Outside a table these tags are ignored."""
         opened = self._open
         top = opened.stack[-1].name if opened.stack else ""
         if (top == "tr" and name in tokenizer.CELLS) or (name == "tr" and top in tokenizer.SECTIONS):
@@ -306,7 +305,7 @@ class StyledReader(TreeBuilder):
             self._write(token)
 
     def _open_input(self, attributes: dict[str, str], style: Style) -> None:
-        """Of a button its words are seen."""
+        """Add an `input` field. The label of a button is visible."""
         kind, value = (attributes.get(each, "").strip() for each in ("type", "value"))
         if not value or style.gone:
             return
@@ -320,7 +319,9 @@ class StyledReader(TreeBuilder):
             self._write(Token(content=invisible_characters.strip_invisible(unescape(value))[0]))
 
     def _open_picture(self, token: Token, around: Style, style: Style) -> None:
-        """A picture is seen whatever the size and the colour of letters around it; without an address it is letters."""
+        """Add a picture, which is visible whatever the size and color of surrounding letters. Without an address, its
+        description counts as letters.
+        """
         attributes = parse_attributes(token.content)
         is_letters = not attributes.get("src", "").strip()
         if not style.gone and style.visible and not (is_letters and style.hidden):

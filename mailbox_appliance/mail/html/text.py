@@ -1,4 +1,4 @@
-"""HTML to plain text and to Markdown. Nothing is fetched; what cannot be seen is left out."""
+"""HTML to plain text and to Markdown. Nothing is fetched, and invisible content is left out."""
 
 import re
 from collections import Counter
@@ -25,9 +25,9 @@ _LINES = frozenset({
 
 
 def to_text(html: str, hidden: Counter[str] | None = None) -> str:
-    """The text of HTML: lines where blocks are, links with their address, `- ` for list items, ` | ` between cells.
+    """Return the text of HTML: lines for blocks, links with their address, `- ` for list items, ` | ` between cells.
 
-    `hidden`: where it is counted, by technique, what is left out.
+    `hidden`: receives the counts of removed text, by technique.
     """
     writer = TextWriter()
     read_visible(html, writer.write_token, hidden)
@@ -35,9 +35,9 @@ def to_text(html: str, hidden: Counter[str] | None = None) -> str:
 
 
 def to_preview_text(html: str) -> str:
-    """Some of the text, for a preview: fast, for it is made for every message that has only HTML.
+    """Return some of the text, for a preview. It is fast, since it runs for every message that has only HTML.
 
-    Quoted mail, and pieces with what cannot be seen, are not taken for enough.
+    Reading stops after enough text. Quoted mail, and pieces with unprintable characters, do not count toward that.
     """
     writer, written, length = TextWriter(), 0, 0
 
@@ -53,13 +53,13 @@ def to_preview_text(html: str) -> str:
 
 
 def decode_attribute(value: str) -> str:
-    """The value of an attribute as it is read: without entities and invisible characters."""
+    """Return the value of an attribute without entities and invisible characters."""
     return invisible_characters.strip_invisible(unescape(value) if "&" in value else value)[0]
 
 
 @dataclass
 class TextWriter:
-    """Text that grows token by token."""
+    """A writer of text, token by token."""
 
     pieces: list[str] = field(default_factory=list)
     breaks: int = 2  # line breaks at the end of what is written; at the start as many as can be
@@ -70,7 +70,7 @@ class TextWriter:
     links: list[tuple[str, int]] = field(default_factory=list)  # address, and how many pieces there were before it
 
     def write_token(self, token: Token) -> None:
-        """Write what the next token that is seen adds."""
+        """Write the next visible token."""
         if not token.name:
             self._text(token.content)
         elif token.closes:
@@ -130,7 +130,7 @@ class TextWriter:
         self._word("  " * min(len(self.lists) - 1, 10) + sign)
 
     def _end_link(self, address: str, start: int) -> None:
-        """A link is its text, and its address if the text does not show it."""
+        """End a link: its text, and its address if the text does not show it."""
         address = decode_attribute(address).strip()
         if not address.lower().startswith(("http://", "https://", "mailto:", "tel:")) or start == len(self.pieces):
             return
@@ -164,7 +164,7 @@ class TextWriter:
         self.gap, self.breaks = False, 0
 
     def _sign(self, text: str) -> None:
-        """A sign of ours, between cells or as a rule."""
+        """Write a generated sign, between cells or as a rule."""
         self._word(text)
 
     def _newline(self) -> None:
@@ -180,7 +180,7 @@ class TextWriter:
         self.gap = False
 
     def finish(self) -> str:
-        """What was written, without white space at the ends of lines."""
+        """Return the text written, without white space at the ends of lines."""
         text = "".join(self.pieces)
         return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
 
@@ -204,7 +204,7 @@ _DEEPEST_QUOTE, _DEEPEST_LIST = 10, 8  # deeper ones are written like these: a l
 
 
 def to_markdown(html: str, hidden: Counter[str] | None = None) -> str:
-    """The Markdown of HTML; `hidden`: where it is counted, by technique, what is left out."""
+    """Return the Markdown of HTML. `hidden`: receives the counts of removed text, by technique."""
     writer = _MarkdownWriter()
     read_visible(html, writer.write_token, hidden)
     return writer.finish()
@@ -212,7 +212,7 @@ def to_markdown(html: str, hidden: Counter[str] | None = None) -> str:
 
 @dataclass
 class _MarkdownWriter(TextWriter):
-    """Markdown that grows token by token."""
+    """A writer of Markdown, token by token."""
 
     wanted: dict[str, int] = field(default_factory=dict)  # marks such as `**`: how many elements ask for each
     open: list[str] = field(default_factory=list)  # the marks that are written and not closed; `[`: a link
@@ -303,7 +303,7 @@ class _MarkdownWriter(TextWriter):
         self.breaks, self.gap = -1, False  # the text of the item stands behind its sign
 
     def _end_header(self) -> None:
-        """After the first row of a table, where it holds names of columns: the line that GFM wants below it."""
+        """Write the line that GFM requires after the first row of a table, if that row has the names of columns."""
         if self.header_cells >= 2 and self.tables == 1 and self.breaks <= 0:
             self._break(1)
             self.ends_line = False
@@ -373,7 +373,7 @@ class _MarkdownWriter(TextWriter):
     # --- text ---
 
     def _word(self, text: str) -> None:
-        """Text of the sender's."""
+        """Write text of the sender."""
         if self.preformatted:
             self.ticks = max(self.ticks, _longest_ticks(text))
             self._write(text)
@@ -410,7 +410,7 @@ class _MarkdownWriter(TextWriter):
             self.pieces.append(text)
 
     def _begin_line(self) -> None:
-        """What stands at the beginning of every line: quote marks, the indent of lists, the sign of a heading."""
+        """Write the start of a line: quote marks, the indent of lists, the sign of a heading."""
         quote = "> " * min(self.quoted, _DEEPEST_QUOTE)
         if self.breaks == 1 and self.ends_line and not self.preformatted:
             self.pieces[-1] = "  \n"  # CommonMark 6.7: here a line break is meant
@@ -434,7 +434,7 @@ class _MarkdownWriter(TextWriter):
             self.ends_line = False
 
     def finish(self) -> str:
-        """What was written, all marks closed."""
+        """Return the Markdown written, with all marks closed."""
         if self.preformatted:
             self.preformatted = 1
             self._close_code()
@@ -444,13 +444,15 @@ class _MarkdownWriter(TextWriter):
 
 
 def _escape(text: str) -> str:
-    """Text in which no sign means anything; in slices, since many matches at once need much memory."""
+    """Return text in which no sign has a meaning. It is escaped in slices, since many matches at once need much
+    memory.
+    """
     slices = (text[start : start + _SLICE] for start in range(0, len(text), _SLICE))
     return "".join(_SPECIAL.sub(r"\\\g<0>", part) for part in slices)
 
 
 def _escape_line_start(text: str) -> str:
-    """Text at the beginning of a line that is no heading, quote, list or rule."""
+    """Return text for the start of a line, so that it is not read as a heading, quote, list or rule."""
     if text[:1] in "#>+=-" or _NUMBERED.match(text):
         return _AT_START.sub(r"\\", text, count=1)
     return text

@@ -1,7 +1,7 @@
 """HTML cut into tags and text as a browser cuts it (HTML 13.2.5), and the kinds of elements.
 
-`html.parser`, and all that is built on it, takes quadratic time on unclosed tags, so a single mail could stop the
-appliance. Here every character is looked at a bounded number of times.
+`html.parser`, and everything built on it, takes quadratic time on unclosed tags, so a single mail could stop the
+appliance. This tokenizer reads every character a bounded number of times.
 """
 
 import re
@@ -51,7 +51,7 @@ class Token(msgspec.Struct, frozen=True, gc=False):
 
 
 def tokenize(html: str) -> Iterator[Token]:
-    """The tags, texts and comments of HTML; at most MAX_INPUT characters are read."""
+    """Yield the tags, texts and comments of HTML. At most MAX_INPUT characters are read."""
     html = without_surrogates(html[:MAX_INPUT])
     if "\0" in html:
         html = html.replace("\0", "\ufffd")
@@ -80,7 +80,7 @@ def _raw_text(name: str, content: str, end: int) -> Token:
 
 
 def _end_of_raw_text(name: str, html: str, start: int) -> int:
-    """Where the closing tag of such an element begins; the end of the HTML where there is none."""
+    """Return the position of the closing tag of such an element, or the end of the HTML if there is none."""
     if name == "script":
         return _end_of_script(html, start)
     found = _closing_tag(name).search(html, start)
@@ -96,7 +96,7 @@ _IN_SCRIPT = re.compile(r"<!--|-->|<(?P<close>/?)script(?=[\t\n\f\r />])", re.I)
 
 
 def _end_of_script(html: str, start: int) -> int:
-    """HTML 13.2.5.20 to 31: in a comment of a script, one more script may be opened and closed."""
+    """Return the end of a script. A comment in it may open and close one more script (HTML 13.2.5.20 to 31)."""
     in_comment = in_script = False
     for found in _IN_SCRIPT.finditer(html, start):
         if found[0] in ("<!--", "-->"):
@@ -112,7 +112,9 @@ def _end_of_script(html: str, start: int) -> int:
 
 
 def parse_attributes(content: str) -> dict[str, str]:
-    """The attributes of a tag by their names in lower case; the values as written. Of two alike the first counts."""
+    """Return the attributes of a tag by name in lower case, with values as written. Of two with the same name the first
+    counts.
+    """
     found: dict[str, str] = {}
     for match in _ATTRIBUTE.finditer(content):
         name, double, single, bare = match.groups()
@@ -121,7 +123,7 @@ def parse_attributes(content: str) -> dict[str, str]:
 
 
 def find_attribute(content: str, name: str) -> str:
-    """The value of one attribute as written; empty where there is none."""
+    """Return the value of one attribute as written; empty if there is none."""
     return parse_attributes(content).get(name, "") if name in content.lower() else ""
 
 
@@ -193,9 +195,11 @@ _SAFE = "@!$*+-._~"
 
 
 def replace_content_ids(html: str, rename: Callable[[tuple[str, ...]], str | None]) -> str:
-    """The HTML with each Content-ID that it names (RFC 2392) given to `rename`, and replaced where that tells another.
+    """Pass each Content-ID that the HTML refers to (RFC 2392) to `rename`, and replace it if that returns another one.
+    Returns the HTML.
 
-    `rename` gets what the Content-ID may be, the likeliest first: seen in practice, some are not percent-encoded.
+    `rename` gets the possible readings of the Content-ID, the most likely first: in practice, some are not
+    percent-encoded.
     """
 
     def replaced(match: re.Match[str]) -> str:

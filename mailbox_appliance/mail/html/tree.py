@@ -1,7 +1,7 @@
 """Open and close elements as a browser does (HTML 13.2.4.2 to 13.2.6), without keeping a tree.
 
-Each element is put on a stack and taken off once. A tag is written where a browser closes it, whatever the sender
-wrote: else words could be hidden from the eye, and not from us, by tags that close elsewhere than we think.
+Each element is put on a stack and taken off once. A tag is written at the place at which a browser closes it, whatever
+the sender wrote. Otherwise, tags that close elsewhere could hide words from people and show them to programs.
 """
 
 import re
@@ -43,7 +43,7 @@ _MOST_ALIKE = 3  # HTML 13.2.4.3, "Noah's Ark"
 
 @dataclass(slots=True)
 class HiddenPiece:
-    """Text that is hidden by one element, and by those in it that hide it in the same way."""
+    """Text that is hidden by one element, and by elements in it that hide it in the same way."""
 
     technique: str
     is_counted: bool
@@ -51,7 +51,7 @@ class HiddenPiece:
 
 @dataclass(slots=True)
 class Siblings:
-    """What was opened so far in one element."""
+    """The elements opened so far in one element."""
 
     count: int = 0
     by_name: dict[str, int] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Siblings:
 
 @dataclass(slots=True)
 class TableColumns:
-    """The columns of a table: how many were declared, which of them are not shown, and the next one in its row."""
+    """The columns of a table: the number declared, the hidden ones, and the next one in the current row."""
 
     count: int = 0
     collapsed: set[int] = field(default_factory=set)
@@ -90,7 +90,7 @@ class OpenElement:
 
 @dataclass
 class OpenElements:
-    """A stack, with the places of each name in it."""
+    """A stack of open elements, with the places of each name in it."""
 
     stack: list[OpenElement] = field(default_factory=list)
     #: Formatting elements whose tag was not closed when what they lay in was: they go on with the next text.
@@ -107,17 +107,17 @@ class OpenElements:
     _barriers: list[int] = field(default_factory=lambda: [-1])
 
     def set_outermost(self, outermost: list[MatchTarget]) -> None:
-        """Tell what `html` and `body` are."""
+        """Set the facts about `html` and `body` that rules test."""
         self._matched_rules.clear()
         self.outermost = outermost
         self.key_counts = dict.fromkeys((key for known in outermost for key in known.keys), 1)
 
     def match_targets(self, place: int | None = None) -> list[MatchTarget]:
-        """What rules look at of each element up to a place, the outermost first."""
+        """Return the facts about each element up to a place that rules test, the outermost first."""
         return self.outermost + [each.match_target for each in self.stack[:place] if each.match_target]
 
     def matched_rules(self) -> dict[Any, Any]:
-        """What was found of rules for elements in the last one."""
+        """Return the cache of rules that match elements in the last open element."""
         if not self.stack:
             return self._matched_rules
         last = self.stack[-1]
@@ -126,7 +126,7 @@ class OpenElements:
         return last.matched_rules
 
     def place_next(self, known: MatchTarget) -> MatchTarget:
-        """What rules look at of the next element in the last one, with its place there."""
+        """Return the facts about the next element in the last open one, with its position among its siblings."""
         siblings = self._siblings
         if self.stack:
             siblings = self.stack[-1].siblings = self.stack[-1].siblings or Siblings()
@@ -136,12 +136,12 @@ class OpenElements:
         return siblings.last
 
     def mark_picture(self) -> None:
-        """There is a picture in the last element, and in those around it."""
+        """Record a picture in the last open element, and in those around it."""
         for element in self.stack[-_REACH_OF_PICTURES:]:
             element.has_picture = True
 
     def push(self, element: OpenElement) -> None:
-        """Open an element inside the last one."""
+        """Open an element inside the last open one."""
         place, name = len(self.stack), element.name
         self.stack.append(element)
         self._places.setdefault(name, []).append(place)
@@ -158,13 +158,15 @@ class OpenElements:
                 self.key_counts[key] = self.key_counts.get(key, 0) + 1
 
     def pop(self) -> OpenElement:
-        """Close the last element by its own tag."""
+        """Close the last open element by its own tag."""
         element = self.stack.pop()
         self._forget(element, len(self.stack))
         return element
 
     def pop_to(self, place: int, *, by_its_tag: bool = False) -> list[OpenElement]:
-        """Close all from the top down to a place; formatting that was not closed itself waits for the next text."""
+        """Close all elements from the top down to a place. Formatting elements without a closing tag wait for the next
+        text.
+        """
         closed: list[OpenElement] = []
         waiting: list[OpenElement] = []
         while len(self.stack) > place:
@@ -181,7 +183,7 @@ class OpenElements:
         return closed
 
     def _forget(self, element: OpenElement, place: int) -> bool:
-        """Whether what was formatted in it does not go on behind it."""
+        """Remove an element from the indexes. Returns whether formatting inside it ends with it."""
         name = element.name
         self._places[name].pop()
         if element.match_target:
@@ -212,7 +214,7 @@ class OpenElements:
         waiting.append(element)
 
     def close_formatting(self, place: int) -> OpenElement:
-        """Take a formatting element out of effect in whose blocks the text goes on; it stays where it is."""
+        """End the effect of a formatting element while blocks inside it stay open; it remains on the stack."""
         element = self.stack[place]
         element.is_closed = True
         self._places[element.name].pop()  # it is the last of its name
@@ -224,7 +226,7 @@ class OpenElements:
     # --- what closes ---
 
     def places_to_close_first(self, name: str) -> Iterator[int]:
-        """The places down to which all must be closed, one after the other, before such an element is opened."""
+        """Yield the places down to which elements must be closed, in order, before such an element is opened."""
         if name == "li":
             yield self._place_of_item("li")
         elif name in ITEMS:
@@ -243,7 +245,7 @@ class OpenElements:
             yield self._place_of_paragraph()
 
     def place_closed_by(self, name: str) -> int:
-        """The place of what a closing tag closes; -1 where it closes nothing."""
+        """Return the place of the element that a closing tag closes, or -1."""
         if name == "p":
             return self._place_of_paragraph()
         if name == "li":
@@ -261,7 +263,7 @@ class OpenElements:
         return place if place > self._special[-1] else -1
 
     def is_formatted_by(self, name: str) -> bool:
-        """Whether a formatting element of that name is in force since the last cell or the like began."""
+        """Whether a formatting element of that name is in effect since the last cell or similar element began."""
         if any(each.name == name for each in self.waiting[-1]):
             return True
         return self.last_place_of(name) > max(map(self.last_place_of, MARKER_ELEMENTS))
@@ -269,12 +271,12 @@ class OpenElements:
     # --- where ---
 
     def last_place_of(self, name: str) -> int:
-        """The place of the last open element of that name; -1 where there is none."""
+        """Return the place of the last open element of that name, or -1."""
         places = self._places.get(name)
         return places[-1] if places else -1
 
     def place_in_scope(self, name: str) -> int:
-        """The place of the last one of that name that a closing tag reaches; -1 where there is none."""
+        """Return the place of the last element of that name that a closing tag can close, or -1."""
         place = self.last_place_of(name)
         return place if place >= self._scopes[-1] else -1
 
@@ -291,16 +293,16 @@ class OpenElements:
         return self._special[-1] > place
 
     def _is_in_table(self) -> bool:
-        """Whether a table is open, and no cell or caption in it."""
+        """Whether a table is open, with no open cell or caption in it."""
         return self.last_place_of("table") > max(map(self.last_place_of, (*CELLS, "caption")))
 
     def place_of_table_part(self, *names: str) -> int:
-        """The last of these in the last table; -1 where it has none."""
+        """Return the place of the last of these elements in the last table, or -1."""
         place = max(map(self.last_place_of, names))
         return place if place > self.last_place_of("table") else -1
 
     def place_of_section(self) -> int:
-        """The part of the last table that rows lie in."""
+        """Return the place of the section of the last table that contains rows, or -1."""
         return self.place_of_table_part(*SECTIONS)
 
 
@@ -309,9 +311,9 @@ class OpenElements:
 
 @dataclass
 class ElementsBeyondLimit:
-    """The open elements beyond MOST_OPEN_ELEMENTS, by their names alone.
+    """The open elements beyond MOST_OPEN_ELEMENTS, by name only.
 
-    One that hides its text hides all of them, until they are closed.
+    If one of them hides its text, all of them count as hidden until they are closed.
     """
 
     count: int = 0
@@ -319,7 +321,7 @@ class ElementsBeyondLimit:
     _names: Counter[str] = field(default_factory=Counter)
 
     def open(self, name: str, hidden: str) -> None:
-        """Open one more; `hidden` is the technique that hides it."""
+        """Open one more element. `hidden`: the technique that hides it."""
         if name in VOID_ELEMENTS:
             return
         self._names[name] += 1
@@ -328,22 +330,24 @@ class ElementsBeyondLimit:
             self.piece = HiddenPiece(hidden, is_counted=False)
 
     def is_open(self, name: str) -> bool:
-        """Whether one of that name is open."""
+        """Whether an element of that name is open."""
         return self._names[name] > 0
 
     def keeps_open(self, name: str) -> bool:
-        """Whether a closing tag does not reach what lies around these: it is of no block, or stops at one of these."""
+        """Whether a closing tag cannot close the elements around these, because it is not of a block or stops at one of
+        these.
+        """
         return name not in SPECIAL_ELEMENTS or any(self._names[each] for each in SCOPE_ELEMENTS)
 
     def close(self, name: str) -> None:
-        """Close one of these."""
+        """Close one of these elements."""
         self._names[name] -= 1
         self.count -= 1
         if not self.count:
             self.clear()
 
     def clear(self) -> None:
-        """Close all of these."""
+        """Close all of these elements."""
         self._names.clear()
         self.count, self.piece = 0, None
 
@@ -359,7 +363,7 @@ _DIGITS = re.compile(r"\s*\d{1,6}")
 
 
 class TreeBuilder:
-    """The open elements, and the tags that are written of them."""
+    """The open elements, and the tags that are written for them."""
 
     def __init__(self, styles: StyleResolver, write: Callable[[Token], object], hidden: Counter[str]) -> None:
         self._write = write
@@ -381,7 +385,7 @@ class TreeBuilder:
         self._base_doubts = self._doubts_of(self._base, None)
 
     def _push(self, name: str, content: str, token: Token | None = None, piece: HiddenPiece | None = None) -> None:
-        """Open an element; `piece` is the one that it goes on with, where it is opened again."""
+        """Open an element. `piece`: the hidden text that it continues, if it is opened again."""
         around, stack, facts = self._style_around(name), self._open.stack, self._styles.tag_style(name, content)
         known = (
             self._open.place_next(facts.match_target)
@@ -419,14 +423,14 @@ class TreeBuilder:
         self._note_cover(name, style, facts.declared)
 
     def _doubts_of(self, style: Style, outer: dict[str, HiddenPiece] | None) -> dict[str, HiddenPiece]:
-        """What cannot be judged of an element, each counted once; `outer`: of what it lies in."""
+        """Return the doubts about an element, each counted once. `outer`: those of the element around it."""
         if outer and len(outer) == len(style.unjudged) and all(name in outer for name in style.unjudged):
             return outer
         known = outer or {}
         return {name: known.get(name) or HiddenPiece(name, is_counted=False) for name in style.unjudged}
 
     def _note_cover(self, name: str, style: Style, declared: Mapping[str, object]) -> None:
-        """Remember what may lie over other text: that is a doubt for the whole message."""
+        """Record an element that may cover other text: that is a doubt for the whole message."""
         if not style.gone and css_style.may_cover(name, declared, style.letters, is_behind_text=self._is_behind_text):
             if self._has_text:
                 self._hidden["position: absolute"] += 1
@@ -436,7 +440,7 @@ class TreeBuilder:
     # --- tables ---
 
     def _add_column(self, name: str, style: Style, attributes: Mapping[str, str]) -> None:
-        """Take in a `col` or a `colgroup`."""
+        """Add a `col` or a `colgroup`."""
         table = self._open.last_place_of("table")
         if table < 0:
             return
@@ -450,7 +454,7 @@ class TreeBuilder:
         columns.count += span
 
     def _style_of_cell(self, style: Style, content: str) -> Style:
-        """The style of a cell: nothing is seen of one in a column that is collapsed (CSS 2.1, 17.5.5)."""
+        """Return the style of a cell. A cell in a collapsed column is hidden (CSS 2.1, 17.5.5)."""
         table = self._open.last_place_of("table")
         columns = self._open.stack[table].columns if table >= 0 else None
         if columns is None or not columns.collapsed:
@@ -476,9 +480,9 @@ class TreeBuilder:
         return self._styles.style_of(around, name, facts, self._open, known)
 
     def _style_around(self, name: str) -> Style:
-        """The style that text or an element gets from what it lies in.
+        """Return the style that text or an element inherits.
 
-        What stands in a table and in none of its cells is shown before the table (HTML 13.2.6.1, foster parenting).
+        Content in a table outside its cells is shown before the table (HTML 13.2.6.1, foster parenting).
         """
         stack = self._open.stack
         if not stack:
@@ -510,7 +514,7 @@ class TreeBuilder:
             self._pop(opened.place_closed_by(name), else_write=name if is_line else "")
 
     def _ends_deeper(self, name: str, token: Token) -> bool:
-        """Whether a tag closes something around the elements beyond MOST_OPEN_ELEMENTS, and these with it."""
+        """Whether a tag closes an element around those beyond MOST_OPEN_ELEMENTS, and so these too."""
         deeper = self._deeper
         if deeper.is_open(name):
             if not deeper.piece:
@@ -523,7 +527,7 @@ class TreeBuilder:
         return True
 
     def _pop(self, place: int, else_write: str = "", *, by_its_tag: bool = False) -> None:
-        """Close all down to a place; where there is none, the closing tag may yet begin a new line."""
+        """Close all elements down to a place. If there is no such place, the closing tag may still begin a new line."""
         if place < 0:
             if else_write and not self._style_around("").hidden:
                 self._write(Token(else_write, closes=True))
@@ -535,7 +539,7 @@ class TreeBuilder:
                 self._write(Token(element.name, closes=True))
 
     def _close_formatting(self, name: str) -> None:
-        """HTML 13.2.6.4.7, the adoption agency: blocks in such an element stay open behind its closing tag."""
+        """Close a formatting element; blocks inside it stay open (HTML 13.2.6.4.7, the adoption agency)."""
         opened, waiting = self._open, self._open.waiting[-1]
         for number in reversed(range(len(waiting))):
             if waiting[number].name == name:
@@ -555,7 +559,7 @@ class TreeBuilder:
             self._restyle(place, around)
 
     def _restyle(self, place: int, style: Style) -> None:
-        """The elements from here on lie in something of another style."""
+        """Compute the style of open elements from a place on again, inside something with another style."""
         stack = self._open.stack
         self._restyled += len(stack) - place
         for number in range(place, len(stack)):
@@ -583,7 +587,7 @@ def _parse_span(value: str) -> int:
 
 @dataclass
 class _AncestorsUpTo:
-    """The elements up to a place."""
+    """The open elements up to a place."""
 
     opened: OpenElements
     place: int
