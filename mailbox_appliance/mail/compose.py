@@ -454,8 +454,8 @@ def envelope_of(message: OutgoingMessage, *, also_named: Iterable[Address] = ())
 # --- The row of a composed message: its values for lists and readers ---
 #
 # It equals the result of parsing the bytes, without the time that takes. There is no row for values that a parser reads
-# differently than they were written (addresses beyond ASCII, controls in a text, text that looks like an encoded word),
-# nor for a long message: rows stay in memory while messages wait to be sent.
+# differently than they were written: addresses beyond ASCII, controls in a text, text that looks like an encoded word.
+# A long message has none either, since rows stay in memory while messages wait to be sent.
 
 
 _LONGEST_HEADER = 4_000  # bytes; so the parser's bounds for fields, addresses and Message-IDs cannot be reached

@@ -15,7 +15,7 @@ from mailbox_appliance.mail import invisible_characters
 from mailbox_appliance.mail.html.tokenizer import MAX_INPUT, NO_TEXT, tokenize
 from mailbox_appliance.model.base import OwnText, own_text
 
-# --- Hidden text: kept from programs and AI agents too, and counted ---
+# --- Hidden text: removed for programs and AI agents too, and counted ---
 
 
 Form = Literal["text", "markdown", "html"]
@@ -58,7 +58,7 @@ _CHARACTERS = ("zero-width", "bidi")
 
 @dataclass(frozen=True)
 class HiddenText:
-    """How much was removed, by technique: passages of text, and zero-width characters and direction controls.
+    """The amounts removed, by technique: passages of text, and zero-width characters and direction controls.
 
     `unjudged`: styles that may hide text, by name, each with the number of elements that have it and whose text was
     kept. The names come from a fixed vocabulary, so senders cannot choose them.
@@ -94,15 +94,15 @@ class HiddenText:
         by_name = {name: count for name, count in sorted(self.counts.items()) if count and name not in _CHARACTERS}
         pieces = sum(by_name.values())
         characters = sum(self.counts.get(name, 0) for name in _CHARACTERS)
-        told = []
+        removed = []
         if not pieces and not characters:
             return ""
         if pieces:
             named = ", ".join(f"{name} {count}" for name, count in by_name.items())
-            told.append(f"{pieces} passage{'s' if pieces > 1 else ''} ({named})")
+            removed.append(f"{pieces} passage{'s' if pieces > 1 else ''} ({named})")
         if characters:
-            told.append(f"{characters} invisible character{'s' if characters > 1 else ''}")
-        return own_text("Hidden text was removed: {told}.", told=OwnText(", ".join(told)))
+            removed.append(f"{characters} invisible character{'s' if characters > 1 else ''}")
+        return own_text("Hidden text was removed: {removed}.", removed=OwnText(", ".join(removed)))
 
 
 def _add_counts(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
@@ -150,13 +150,13 @@ def extract_preview(html: str) -> str:
     return to_preview_text(html)
 
 
-# --- Readers: what the parser takes the text of HTML from ---
+# --- Readers: the source of the parser for text of HTML ---
 
 
-#: A form of a body, or what suffices for a preview of one line.
+#: A form of a body, or enough of it for a preview of one line.
 ReadForm = Literal[Form, "beginning"]
 
-#: Warnings of what could not be analyzed.
+#: Warnings about HTML that could not be analyzed or compared.
 UNANALYZED = own_text(
     "The HTML of this message could not be analyzed in time, so the text of its tags is used. Text that mail programs"
     " hide may be in it. Try again later, and check the message in a mail program before you act on it."
@@ -183,7 +183,7 @@ UNCOMPARED = own_text(
 )
 
 _PREVIEW_CHARACTERS = 20_000  # characters
-_LOOKED_THROUGH = 50  # times as much is looked through for style sheets and scripts as is read
+_LOOKED_THROUGH = 50  # this many times as much is searched for style sheets and scripts as is read
 _MOST_REMOVED = 1_000  # elements
 _SPACES = re.compile(r"[ \t\r\f\u00a0]+")
 _EDGES = re.compile(r" ?\n ?")
@@ -248,7 +248,7 @@ class TagReader:
 
 
 TAG_READER = TagReader()
-#: For the threads of the service: the first page, in a few thousandths of a second.
+#: For threads of the service: the first page, in a few milliseconds.
 PREVIEW_TAG_READER = TagReader(12_000)
 
 
@@ -259,7 +259,7 @@ def _without_elements(html: str, name: str) -> str:
     small = html.lower()
     pieces: list[str] = []
     place = 0
-    while len(pieces) < _MOST_REMOVED and len(small) == len(html):  # a few capitals are longer when small
+    while len(pieces) < _MOST_REMOVED and len(small) == len(html):  # a few capitals are longer in lower case
         start = small.find(f"<{name}", place)
         if start < 0:
             break

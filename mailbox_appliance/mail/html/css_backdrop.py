@@ -23,9 +23,9 @@ class BackgroundPicture:
 
     name: str
     stops: tuple[Colour, ...] = ()
-    is_certain: bool = False  # nothing but these colours is in it
-    is_unknown: bool = False  # nothing is known of it
-    covers: bool = True  # nothing is seen of the colour below it
+    is_certain: bool = False  # it contains only these colors
+    is_unknown: bool = False  # its colors are unknown
+    covers: bool = True  # the color below it is invisible
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Backdrop:
             found = Backdrop(below, tinted)
         if picture is None:
             return found
-        # A picture over another one: of the lower one nothing is known, but that it may be seen.
+        # A picture over another one: the lower one may be visible, and nothing else is known about it.
         is_over = found.picture is not None and not (picture.is_certain and all(stop[3] >= 1 for stop in picture.stops))
         return Backdrop(found.colour, replace(picture, is_certain=False) if is_over else picture)
 

@@ -26,11 +26,11 @@ from mailbox_appliance.mail.html.css_style import UNSHOWN_STYLE as NOT_SHOWN
 from mailbox_appliance.mail.html.css_values import Colour, Length, UnjudgedValue
 from mailbox_appliance.mail.html.tokenizer import BLOCK_ELEMENTS, UNSHOWN_ELEMENTS, parse_attributes
 
-# --- CSS variables whose value is the same in all of a mail (CSS Variables 1) ---
+# --- CSS variables with the same value throughout a mail (CSS Variables 1) ---
 
 
 _LONGEST_VALUE = 60  # characters
-_LONGEST_TEXT = 200_000  # characters in which variables are replaced
+_LONGEST_TEXT = 200_000  # variables are replaced in texts up to this many characters
 _EVERYWHERE = frozenset({":root", "html", "body", "*"})
 _MENTION = re.compile(r"(?<![\w-])(var\(\s*+)?(--[\w-]{1,100})", re.I)
 _DEFINITION = re.compile(r"""(?:\A|;)\s*+(--[\w-]{1,100})\s*+:((?:[^;{}()"'!\\]|\([^(){};"'\\]*+\))++)(?=;|\Z)""")
@@ -85,7 +85,7 @@ _STYLE_ATTRIBUTES = (
     "class",
 )
 _MAYBE_STYLED = re.compile("style|hidden|popover|color|background|text|size|width|height|href|open")
-_MOST_DOUBTFUL_RULES = 8  # rules that are judged alone, for one element
+_MOST_DOUBTFUL_RULES = 8  # rules that are judged separately for an element
 _MOST_CLASSES = 50  # of one element
 _LONGEST_KEPT = 1_000  # characters
 _ELEMENTS_WITH_STYLE = UNSHOWN_ELEMENTS | {
@@ -98,7 +98,7 @@ _ELEMENTS_WITH_STYLE = UNSHOWN_ELEMENTS | {
     "sup",
     "table",
     "textarea",
-}  # look other than what is around them
+}  # elements that look different from their surroundings
 _NAMES = re.compile(r"[^\s,()\"']+")
 _DIGITS = re.compile(r"\s*([+-]?)(\d{1,5})")
 _SIZES = (10.0, 10.0, 13.0, 16.0, 18.0, 24.0, 32.0, 48.0)  # of `<font size>`, 1 to 7
@@ -113,11 +113,11 @@ class TagStyle:
     rules: tuple[StyleRule, ...]
     context_rules: Mapping[
         str, Sequence[StyleRule]
-    ]  # rules that ask for elements around, by the first thing that they ask for
-    hiding_rules: tuple[StyleRule, ...]  # some of these, that hide
+    ]  # rules with conditions on surrounding elements, by the first condition
+    hiding_rules: tuple[StyleRule, ...]  # some of these that hide text
     hints: Declared
     style: str
-    doubtful_rules: tuple[StyleRule, ...]  # rules that may count or not
+    doubtful_rules: tuple[StyleRule, ...]  # rules that may apply or not
     is_link: bool
     depends_on_place: bool = False
 
@@ -278,7 +278,7 @@ class StyleResolver:
         if doubtful:
             other = self._style_by(usual, name, facts, (*certain, *doubtful))
             style = either_style(style, other, min(rule.doubt for rule in doubtful))
-            # One may hide what another one shows, and they do not always count together.
+            # One rule may hide what another one shows, and they do not always apply together.
             for rule in doubtful[:_MOST_DOUBTFUL_RULES] if len(doubtful) > 1 else ():
                 style = either_style(style, self._style_by(usual, name, facts, (*certain, rule)), rule.doubt)
         return style

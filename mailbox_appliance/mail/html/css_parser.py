@@ -22,7 +22,7 @@ _MARKS = re.compile(
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _IMPORTANT = re.compile(r"!\s*important\s*\Z")
 _SPACE = re.compile(r"(?:\s++|<!--|-->)*+")
-_MOST_NESTED_BRACKETS = 50  # brackets in brackets
+_MOST_NESTED_BRACKETS = 50  # nested brackets
 
 
 def without_comments(text: str) -> str:
@@ -45,7 +45,7 @@ def _unescape_character(found: re.Match[str]) -> str:
 def split_css(text: str, separator: str) -> Iterator[str]:
     """Yield the pieces of CSS between separators outside strings and brackets."""
     start = 0
-    expected: list[str] = []  # the closing brackets that are due
+    expected: list[str] = []  # the closing brackets that are expected
     for found in _MARKS.finditer(text):
         sign = found[0]
         if not expected and sign == separator:
@@ -103,7 +103,7 @@ def parse_blocks(sheet: str) -> Iterator[RuleBlock]:
         elif sign in _CLOSING and len(expected) < _MOST_NESTED_BRACKETS:
             expected.append(_CLOSING[sign])
     if expected and opened:
-        yield RuleBlock(prelude, sheet[opened:])  # CSS Syntax 5.4.9: what is not closed ends with the sheet
+        yield RuleBlock(prelude, sheet[opened:])  # CSS Syntax 5.4.9: an unclosed block ends with the sheet
 
 
 def split_nested(content: str) -> tuple[str, list[RuleBlock]]:
@@ -141,11 +141,11 @@ def _skip_space(sheet: str, start: int) -> int:
     return _SPACE.match(sheet, start).end()  # type: ignore[union-attr]
 
 
-# --- Selectors as mail uses them: tags, classes, ids, attributes, siblings, and what they lie in (Selectors 4) ---
+# --- Selectors as mail uses them: tags, classes, IDs, attributes, siblings and ancestors (Selectors 4) ---
 #
-# What depends on what the reader does (`:hover`), and what is no element (`::before`), never fits. What would need
-# the rest of the mail (`:last-child`, `:has()`), or the state of a form, is reported apart as vague. Case does not
-# count: in old documents it does not for classes and ids, and most mail is such.
+# Selectors for actions of the reader (`:hover`) and for anything but elements (`::before`) never match. Selectors that
+# need the rest of the mail (`:last-child`, `:has()`) or the state of a form are reported separately as vague. Case is
+# ignored: old documents ignore it for classes and IDs, and most mail is such a document.
 
 
 _SIMPLE = re.compile(
@@ -190,7 +190,7 @@ class AnyOf(msgspec.Struct, frozen=True):
     none: bool
 
 
-UNKNOWN_CONDITION = AnyOf((), none=True)  # for what is not worked out here
+UNKNOWN_CONDITION = AnyOf((), none=True)  # for conditions that are not supported
 
 
 class Compound(msgspec.Struct, frozen=True, gc=False):
@@ -199,9 +199,9 @@ class Compound(msgspec.Struct, frozen=True, gc=False):
     tag: str = ""
     id: str = ""
     classes: tuple[str, ...] = ()
-    attributes: tuple[tuple[str, str, str], ...] = ()  # name, how it is compared (empty: it is there), value
+    attributes: tuple[tuple[str, str, str], ...] = ()  # name, comparison (empty: it exists), value
     conditions: tuple[Nth | AnyOf, ...] = ()
-    vague: str = ""  # it says more, which is not worked out here: a name for that
+    vague: str = ""  # the name of a condition that is not supported; empty if there is none
 
     @property
     def depends_on_attributes(self) -> bool:
@@ -218,7 +218,7 @@ class Selector:
 
     subject: Compound
     around: tuple[tuple[str, Compound], ...]
-    weight: tuple[int, int, int]  # ids; classes and attributes; tags
+    weight: tuple[int, int, int]  # IDs; classes and attributes; tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +229,9 @@ class MatchTarget:
     id: str
     classes: frozenset[str]
     attributes: Mapping[str, str]
-    keys: tuple[str, ...]  # what rules may find it by: its tag, `#id`, `.class`
-    number: int = 0  # of its siblings, from 1; 0: not known
-    of_type: int = 0  # of those with its tag
+    keys: tuple[str, ...]  # the keys of rules: its tag, `#id`, `.class`
+    number: int = 0  # position among its siblings, from 1; 0: unknown
+    of_type: int = 0  # position among those with its tag
     previous: Self | None = None  # the sibling before it
 
 
@@ -261,7 +261,7 @@ def _parse_selector(written: str, depth: int) -> Selector | None:
         else:
             parts[-1].append(found)
     if any(each["pseudo"] == "empty" for each in parts[-1]):
-        return None  # it has no text
+        return None  # it contains no text
     compounds = [_parse_compound(part, depth) for part in parts if part]
     whole = [each for each in compounds if each]
     if len(whole) < len(parts):

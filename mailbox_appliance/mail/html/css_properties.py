@@ -8,15 +8,15 @@ from mailbox_appliance.mail.html import css_backdrop, css_parser, css_values
 from mailbox_appliance.mail.html.css_backdrop import BackgroundPicture
 from mailbox_appliance.mail.html.css_values import PERCENT_OF_SCREEN, Length, UnjudgedValue, parse_length
 
-# --- Properties that mail rarely uses: of their values only a few are known here ---
+# --- Properties that mail rarely uses: only a few of their values are understood here ---
 
 
 PropertyReader = Callable[[str], Mapping[str, object] | None]
 
 _FAR = 400.0  # pixels
 _LARGEST_ZOOM = 10.0
-_LEAST_SPACING = -0.5  # times the size of letters: closer ones lie on each other
-_THICK_LINE = 4.0  # pixels of a line that covers letters
+_LEAST_SPACING = -0.5  # times the font size: closer letters overlap
+_THICK_LINE = 4.0  # pixels: a thicker line may cover letters
 _LEAST_OUTLINE = -5.0
 _WIDE_BORDER = 20.0  # pixels: a narrower one is a line, or the triangle of an arrow
 _WIDEST = 50.0  # times the height of a box
@@ -25,7 +25,7 @@ _FRACTION = re.compile(r"([\d.]{1,20})fr")
 _FILTERS = re.compile(
     r"(?<![\w-])(blur|brightness|contrast|hue-rotate|invert|saturate|sepia|grayscale|url)\(([^()]*)\)"
 )
-_HARMLESS_FILTERS = frozenset({"grayscale", "sepia", "hue-rotate"})  # letters stay as different from what is behind
+_HARMLESS_FILTERS = frozenset({"grayscale", "sepia", "hue-rotate"})  # the contrast of letters stays the same
 _OPACITY = re.compile(r"opacity\(\s*([\d.]{1,20})(%?)\s*\)")
 _RATIO = re.compile(r"(?:auto\s+)?([\d.]{1,20})(?:\s*/\s*([\d.]{1,20}))?(?:\s+auto)?")
 
@@ -208,7 +208,7 @@ RARE_READERS: dict[str, PropertyReader] = {
     "z-index": _z_index,
     "zoom": _zoom,
 }
-#: Names that are read as if they were another one of these.
+#: Names that are read as other names of this table.
 RARE_ALIASES = {
     "-webkit-animation": "animation",
     "-webkit-backdrop-filter": "backdrop-filter",
@@ -259,10 +259,10 @@ def parse_inset_shadow(value: str) -> tuple[css_values.Colour, ...] | None:
     return tuple(each for each in found if isinstance(each, tuple))
 
 
-# --- All properties that count ---
+# --- All relevant properties ---
 
 
-#: What is declared: of each property what its value means. The words `inherit` and `initial` stand for themselves.
+#: Declarations: the meaning of each property's value. The words `inherit` and `initial` stay as they are.
 Declared = dict[str, object]
 
 INHERIT, INITIAL, CURRENT_COLOUR = "inherit", "initial", "currentcolor"
@@ -307,7 +307,7 @@ _WORDS_OF_SIDES = {
     2: (0, 1, 0, 1),
     3: (0, 1, 2, 1),
     4: (0, 1, 2, 3),
-}  # of one to four words, for four sides
+}  # from one to four words, for four sides
 _LONGEST_CACHED = 2_000
 _CALLS = re.compile(r"\((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+\)?")
 _SIZE = re.compile(r"/\s*([^\s,/]+)")
@@ -347,7 +347,7 @@ def _read_value(reader: PropertyReader, name: str, value: str) -> Mapping[str, o
     return found or {}
 
 
-#: Nothing of a usual screen is cut off (CSS Environment Variables 1, 2.1).
+#: Usual screens cut nothing off (CSS Environment Variables 1, 2.1).
 _SAFE_AREA = re.compile(r"(?<![\w-])env\(\s*+safe-area-inset-(?:top|right|bottom|left)\s*+(?:,[^()]*+)?\)")
 _HARMLESS_PROPERTIES = ("padding", "min-", "border")  # properties that hide nothing
 
@@ -384,7 +384,7 @@ def _font_size(value: str) -> Mapping[str, object] | None:
     if value in _RELATIVE_SIZES:
         return {"font-size": Length(letters=_RELATIVE_SIZES[value])}
     found = parse_length(value)
-    # Without a unit a browser takes it for pixels in an old document only. A small value counts in any document.
+    # Only old documents take a number without a unit as pixels. A small value counts in any document.
     if found is None or found.pixels < 0 or (found.is_number and found.pixels > 2):
         return None
     return {"font-size": found}
@@ -465,7 +465,7 @@ def _length_reader(name: str) -> PropertyReader:
         if found is None:
             return {name: INITIAL} if value in _AUTOMATIC or value.startswith("fit-content(") else None
         if found.is_number and found.pixels > 2:
-            return None  # in an old document only
+            return None  # only in an old document
         return {name: found}
 
     return read

@@ -22,20 +22,20 @@ from mailbox_appliance.mail.html.css_style import ROOT_STYLE, style_of
 from mailbox_appliance.mail.html.css_values import UnjudgedValue, parse_length
 from mailbox_appliance.mail.html.tokenizer import parse_attributes, tokenize
 
-# --- Media queries: whether the rules that they guard count on the screens of readers (Media Queries 4) ---
+# --- Media queries: whether their rules apply on the screens of readers (Media Queries 4) ---
 
 
 MEDIA_DOUBT = "@media"
 _LEAST_SCREEN, _WIDEST_PHONE = 320.0, 1_024.0  # pixels of width
 _WIDEST_WINDOW, _WIDEST_SCREEN = 3_000.0, 10_000.0
-_MOST_NESTED_CONDITIONS = 5  # parentheses in each other
+_MOST_NESTED_CONDITIONS = 5  # nested parentheses
 _QUERY = re.compile(r"(?:(not|only)\s+)?(?!(?:not|only|and|or)\b)([a-z][\w-]*)(?:\s+and\s+(.*))?", re.S)
 _SIZE = re.compile(r"(?:(min|max)-)?(?:device-)?(width|height)")
 _RANGE = re.compile(r"([^<>=]*?)\s*([<>]=?|=)\s*([^<>=]*?)(?:\s*([<>]=?)\s*([^<>=]*))?")
 _RESOLUTION = re.compile(
     r"(?:-webkit-min-device-pixel-ratio|min-resolution)\s*:\s*(\d{1,4}(?:\.\d{1,6})?)(dpi|dpcm|dppx|x)?"
 )
-_PER_PIXEL = {"dpi": 96.0, "dpcm": 96 / 2.54}  # of one device pixel for each pixel of CSS
+_PER_PIXEL = {"dpi": 96.0, "dpcm": 96 / 2.54}  # one device pixel per CSS pixel
 _PRESENT = frozenset(
     {"color", "width", "height", "device-width", "device-height", "resolution", "aspect-ratio", "orientation"}
 )
@@ -45,7 +45,7 @@ class _QueryResult(IntEnum):
     """Whether screens meet a query. In this order, `and` is the minimum of several results, and `or` the maximum."""
 
     NEVER = 0
-    ELSEWHERE = 1  # on phones and in dark mode: newsletters swap blocks there, and the desktop is what counts
+    ELSEWHERE = 1  # on phones and in dark mode: newsletters swap blocks there, and only the desktop counts
     SOMETIMES = 2
     ALWAYS = 3
 
@@ -59,7 +59,7 @@ _NEGATED = {
 
 
 def media_query_holds(queries: str) -> bool | str:
-    """Whether every screen meets a list of media queries; the doubt `@media` if only some screens do.
+    """Whether every screen meets a list of media queries; the text `@media` if only some do.
 
     Queries for phones and dark mode count as not met.
     """
@@ -82,7 +82,7 @@ def _evaluate_condition(text: str, depth: int) -> _QueryResult:
     """Evaluate features in parentheses, joined by `and` or by `or`."""
     words, groups = _groups(text)
     if not groups:
-        return _QueryResult.NEVER  # malformed, as in `screen yahoo`: browsers take it for `not all` (section 3.2)
+        return _QueryResult.NEVER  # malformed, as in `screen yahoo`: browsers treat it as `not all` (section 3.2)
     first, joins = words[0], set(words[1:-1])
     if (
         first not in ("", "not")
@@ -119,7 +119,7 @@ def _groups(text: str) -> tuple[list[str], list[str]]:
                 words.append("")
                 start = found.end()
     if depth:
-        groups.append(text[start:].strip())  # CSS Syntax 5.4.9: what is not closed ends with the sheet
+        groups.append(text[start:].strip())  # CSS Syntax 5.4.9: an unclosed block ends with the sheet
         words.append("")
     else:
         words[-1] = text[start:].strip()
@@ -178,13 +178,13 @@ def _evaluate_size(side: str, value: str, *, is_least: bool) -> _QueryResult:
     return _QueryResult.ELSEWHERE if side == "height" or pixels <= _WIDEST_PHONE else _QueryResult.SOMETIMES
 
 
-# --- Rules: found in sheets, indexed by what they ask for, and matched ---
+# --- Rules: found in sheets, indexed by their conditions, and matched ---
 
 
-MOST_RULES = 20_000  # selectors of one mail; of those behind only the rules that hide count
+MOST_RULES = 20_000  # selectors of one mail; of later ones, only the rules that hide apply
 _MOST_RULES_AT_ALL = 40_000
 _MOST_COMPARISONS = 1_000_000
-_MOST_WHEN_OVER = 20  # rules that are looked at, of each kind, when these are used up
+_MOST_WHEN_OVER = 20  # rules of each kind that are tested after the comparisons are used up
 _LONGEST_KEPT = 200_000  # characters
 _LONGEST_PARENT = 500  # characters of a selector
 _MOST_NESTED_RULES = 5  # `@media` in `@media`, rules in rules
@@ -193,12 +193,12 @@ _LAYERS = re.compile(r"@layer\s++([^;{}\s][^;{}]{0,499}+)[;{]")
 _UNLAYERED = (float("inf"),)
 _INCLUDED = re.compile(r"@import\s*+(?:url\(\s*+)?[\"']?\s*+(?:data|cid):")
 _SUPPORTED = re.compile(r"@supports\s*+\(?\s*+(not\s*+)?\(\s*+([\w-]+\s*+:[^()]++)\)\s*+\)?")
-#: Blocks whose rules may count or not: the appliance does not know the size of boxes or what happens over time.
+#: Blocks whose rules may apply or not: the appliance does not know the size of boxes or changes over time.
 _DOUBTFUL_AT_RULES = {name: name for name in ("@container", "@scope", "@starting-style", "@when", "@else")}
 _PSEUDO = re.compile(r"::?(first-line|first-letter|before|after|details-content)\s*\Z", re.I)
 _LETTER_PROPERTIES = frozenset({"color", "-webkit-text-fill-color"})
 _PAINTED_PROPERTIES = frozenset({"background-color", "background-image"})
-#: What a mail declares that concerns all of its text, and cannot be judged.
+#: Names for warnings that concern all text of a mail.
 DATA_SHEET_DOUBT, DATA_FONT_DOUBT, SELECTOR_DOUBT = "style sheet in a data: URL", "@font-face", "selector"
 
 
@@ -207,14 +207,14 @@ class StyleRule:
     """The declarations of one selector. `hides`: whether these declarations alone would hide an element."""
 
     selector: Selector
-    around: tuple[str, ...]  # what the elements around must have, each: a name, `.class` or `#id`
+    around: tuple[str, ...]  # a key for each required ancestor: a name, `.class` or `#id`
     order: tuple[tuple[float, ...], int, int, int, int]
     usual: Declared
     important: Declared
     hides: bool
-    is_plain: bool  # whoever has what it is found by is its subject
-    depends_on_place: bool = False  # which of its siblings an element is
-    doubt: str = ""  # why it is not known whether it counts
+    is_plain: bool  # every element with its key matches its subject
+    depends_on_place: bool = False  # tests the position among siblings
+    doubt: str = ""  # why it is unknown whether it applies
 
 
 def find_sheets(html: str) -> Iterator[str]:
@@ -253,7 +253,7 @@ def _is_included(attributes: dict[str, str]) -> bool:
 
 
 def _block_applies(prelude: str) -> bool | str:
-    """Whether the rules in such a block apply; the name of the doubt if that is unknown."""
+    """Whether the rules in such a block apply; a name for warnings if that is unknown."""
     name = re.split(r"[\s(]", prelude, maxsplit=1)[0]
     if name.startswith("@media"):
         return media_query_holds(prelude.removeprefix("@media"))
@@ -263,9 +263,7 @@ def _block_applies(prelude: str) -> bool | str:
 
 
 def _is_supported(prelude: str) -> bool | str:
-    """Whether browsers support a declaration. They support everything that this package reads; anything else is the
-    doubt `@supports`.
-    """
+    """Whether browsers support a declaration: all that this package reads. Returns `@supports` for any other."""
     found = _SUPPORTED.fullmatch(prelude.strip())
     if found is None or not any(parse_declared(found[2])):
         return "@supports"
@@ -278,11 +276,11 @@ class RuleIndex:
 
     count: int = 0
     depends_on_ancestors: bool = False
-    depends_on_place: bool = False  # which of its siblings an element is
-    depends_on_attributes: bool = False  # others than `id` and `class`
+    depends_on_place: bool = False  # tests the position among siblings
+    depends_on_attributes: bool = False  # tests attributes other than `id` and `class`
     by_key: dict[str, list[StyleRule]] = field(default_factory=dict)
-    unjudged: set[str] = field(default_factory=set)  # what concerns all text
-    animations: set[str] = field(default_factory=set)  # their names, of those that could hide something
+    unjudged: set[str] = field(default_factory=set)  # names for warnings about all text
+    animations: set[str] = field(default_factory=set)  # names of animations that could hide something
     _layers: dict[str, int] = field(default_factory=dict)
 
     def add(self, sheet: str) -> None:
@@ -409,7 +407,7 @@ class RuleIndex:
 
 @dataclass(frozen=True, slots=True)
 class _RulePlace:
-    """The context of a rule: its depth, its layer, and the doubt whether it applies."""
+    """The context of a rule: its depth, its layer, and why it may not apply."""
 
     depth: int = 0
     layer: tuple[float, ...] = _UNLAYERED

@@ -12,21 +12,22 @@ from mailbox_appliance.mail.html.css_properties import CURRENT_COLOUR, INHERIT, 
 from mailbox_appliance.mail.html.css_values import BLACK, CLIPPED_BOX, Colour, Length, UnjudgedValue
 from mailbox_appliance.mail.html.tokenizer import BLOCK_ELEMENTS, TABLE_PARTS
 
-# --- The box: where an element's own declarations put it, and whether anything of it is left (CSS 2.1, 8 to 11) ---
+# --- The box: its place by an element's own declarations, and whether anything is left of it (CSS 2.1, 8 to 11) ---
 #
-# Width, height, overflow and transforms do nothing to what stands in a line; there a margin moves the line.
+# Width, height, overflow and transforms have no effect on inline elements; there, a margin moves the line.
 
 
 HEIGHT = "height"
-LEAST_BOX = 1.0  # pixels of a box whose overflow is hidden
-FAR_AWAY = 400.0  # pixels to the left or above, where no screen reaches
-VERY_FAR_AWAY = 5_000.0  # in any direction: nobody scrolls there
-_SEEN_PADDING = 8.0  # pixels in which something of the content is seen
-_COVERING = 10.0  # pixels by which a box lies over the line before it
-_LEAST_COVER = 0.3  # of opacity
-_PAINTED_ELEMENTS = frozenset({"img", "hr", "textarea", "svg", "input", "button"})  # without a background of their own
+LEAST_BOX = 1.0  # pixels of a box with hidden overflow
+FAR_AWAY = 400.0  # pixels to the left or above, outside every screen
+VERY_FAR_AWAY = 5_000.0  # in any direction: nobody scrolls that far
+_SEEN_PADDING = 8.0  # pixels of padding in which some of the content is visible
+_COVERING = 10.0  # pixels by which a box overlaps the line before it
+_LEAST_COVER = 0.3  # opacity
+# visible without a background of their own
+_PAINTED_ELEMENTS = frozenset({"img", "hr", "textarea", "svg", "input", "button"})
 _PAINTING_PROPERTIES = ("box-shadow", "border", "border-image", "backdrop-filter")
-GROWING_ELEMENTS = TABLE_PARTS | {"table"}  # with what is in them
+GROWING_ELEMENTS = TABLE_PARTS | {"table"}  # their size grows with their content
 
 Declared = Mapping[str, object]
 
@@ -133,7 +134,7 @@ def _offset(declared: Declared, side: str, letters: float) -> float:
     if not isinstance(value, Length):
         return 0.0
     if value.percent and declared.get("position") == "relative":
-        return value.to_pixels(letters, 0.0)  # what lies side by side may be put over each other by percentages
+        return value.to_pixels(letters, 0.0)  # percentages may put adjacent boxes over each other
     return VERY_FAR_AWAY if value.percent >= 100 else value.to_pixels(letters)
 
 
@@ -179,9 +180,9 @@ def _is_opaque(declared: Declared) -> bool:
     return is_coloured or any(each not in (None, False, INITIAL, INHERIT) for each in (picture, *others))
 
 
-# --- What could hide the text and cannot be judged ---
+# --- Values that may hide the text and cannot be judged ---
 #
-# A value counts only if it has an effect: a width that is not known hides nothing unless the overflow is cut off.
+# A value counts only if it has an effect: an unknown width hides nothing unless overflow is hidden.
 
 
 _COLOUR_PROPERTIES = frozenset({
@@ -192,7 +193,7 @@ _SIZE_PROPERTIES = frozenset(
     {"width", "height", "max-width", "max-height", "aspect-ratio", "flex", "-webkit-line-clamp"}
 )
 _OFFSET_PROPERTIES = frozenset({"top", "right", "bottom", "left"})
-#: Of boxes only: they do nothing to what stands in a line.
+#: Only for boxes: inline elements ignore them.
 _BOX_PROPERTIES = _SIZE_PROPERTIES | {
     "transform", "transform-origin", "scale", "rotate", "translate", "offset-path", "margin-top", "overflow-x",
     "overflow-y", "contain", "text-indent"
@@ -202,7 +203,7 @@ _TURNING_PROPERTIES = ("transform", "rotate", "scale")
 
 
 def inherited_doubts(around: frozenset[tuple[str, str]], declared: Mapping[str, object]) -> frozenset[tuple[str, str]]:
-    """Return the inherited properties that cannot be judged, each with the name of the doubt."""
+    """Return the inherited properties that cannot be judged, each with a name for the warning."""
     kept = {(name, why) for name, why in around if _depends_on_parent(declared.get(name, INHERIT))}
     found = {
         (name, value.name)
@@ -218,7 +219,7 @@ def _depends_on_parent(value: object) -> bool:
 
 
 def own_doubts(name: str, declared: Mapping[str, object], letters: float, low: str, *, inline: bool) -> frozenset[str]:
-    """Return names of the doubts about an element and everything in it. `low`: the value of `lowness_of` for the box
+    """Return names of the styles of an element that may hide it and everything in it. `low`: the value of `lowness_of` for the box
     around it.
     """
     found = {
@@ -240,7 +241,7 @@ def own_doubts(name: str, declared: Mapping[str, object], letters: float, low: s
         if height and isinstance(line, Length):
             size = line.pixels * letters if line.is_number else line.to_pixels(letters, letters / 100)
             if size > _HIGHEST_LINE * max(height, least):
-                found.add("overflow: hidden")  # letters lie in the middle of their line, below the box
+                found.add("overflow: hidden")  # letters are in the middle of their line, below the box
         if low and not (height and height > letters / 2):
             if low != HEIGHT:
                 found.add(low)
@@ -267,54 +268,54 @@ def _can_hide(key: str, name: str, declared: Mapping[str, object], letters: floa
     return key != "margin-right" or declared.get("float") == "right"
 
 
-# --- The style as a whole ---
+# --- The whole style ---
 
 
-SMALLEST_LETTERS = 2.0  # pixels; below them nobody reads
+SMALLEST_LETTERS = 2.0  # pixels: nobody can read smaller letters
 _LEAST_OPACITY = 0.1
-_WHOLE_LINE = 990.0  # pixels: what begins behind them is cut off where the overflow is hidden
-_FLAT_LINE = 0.1  # times the size of letters
+_WHOLE_LINE = 990.0  # pixels: text that starts after them is cut off if overflow is hidden
+_FLAT_LINE = 0.1  # times the font size
 _LINK_COLOUR: Colour = (0, 0, 0xEE / 255, 1)
 _BUTTON_BACKDROP = Backdrop((0xEF / 255, 0xEF / 255, 0xEF / 255, 1))
 _MARK_BACKDROP = Backdrop((1, 1, 0, 1))
 _PAPER_BACKDROP = Backdrop()
-_USUAL_ASPECT = 0.5  # of the height of small letters to their size
+_USUAL_ASPECT = 0.5  # height of small letters relative to the font size
 _OWN_LETTERS = frozenset({"button", "textarea", "input", "select"})
-_CLIPPING = frozenset({"textarea", "marquee", "select"})  # what flows over in these is not shown
+_CLIPPING = frozenset({"textarea", "marquee", "select"})  # overflow in these is hidden
 TABLE_ROWS = frozenset({"tr", "tbody", "thead", "tfoot"})
 _SMALLER = frozenset({"small", "sub", "sup"})
 
 
-@dataclass(slots=True, eq=False)  # not frozen: it would take three times as long to make one
+@dataclass(slots=True, eq=False)  # not frozen, since creating it would take three times as long
 class Style:
     """The style that an element passes to its content. `hidden`: the technique that hides its text; empty if it is
     visible.
     """
 
-    gone: str = ""  # the technique by which nothing in it is seen, whatever it declares
+    gone: str = ""  # the technique that hides all of its content, whatever that declares
     visible: bool = True
     opacity: float = 1.0
-    letters: float = 16.0  # their size in pixels
+    letters: float = 16.0  # font size in pixels
     zoom: float = 1.0
     adjusted: float | None = None  # `font-size-adjust`
     flat: bool = False  # its lines have no height
-    clips: bool = False  # what flows over is not shown
+    clips: bool = False  # overflow is hidden
     colour: Colour | UnjudgedValue | None = BLACK  # of the letters
-    fill: Colour | UnjudgedValue | None = None  # of the letters, in its stead
+    fill: Colour | UnjudgedValue | None = None  # color of the letters, in place of `colour`
     behind: Backdrop = _PAPER_BACKDROP
-    behind_blocks: Backdrop = _PAPER_BACKDROP  # without what is painted behind the text of a line only
-    shifted: bool = False  # its lines begin where no screen reaches
-    indented: bool = False  # the blocks in it do
+    behind_blocks: Backdrop = _PAPER_BACKDROP  # without backgrounds that are painted only behind the text of a line
+    shifted: bool = False  # its lines start outside every screen
+    indented: bool = False  # its blocks start outside every screen
     narrow: bool = False  # it has no width
-    low: str = ""  # why boxes in it may have no height
-    layout: str = ""  # `flex` or `grid`: what stands in a line elsewhere is a box in it
-    same_for_blocks: bool = True  # a block in it that declares nothing looks the same
-    moves_line: bool = False  # the rest of the line that it stands in is where no screen reaches
-    doubts: frozenset[str] = frozenset()  # what could not be judged of it and of what it lies in, whatever is declared
-    unsure: frozenset[tuple[str, str]] = frozenset()  # properties that are handed on, with what could not be judged
-    folded: bool = False  # it is shown when the reader unfolds it
+    low: str = ""  # why boxes inside may have no height
+    layout: str = ""  # `flex` or `grid`: inline content becomes boxes
+    same_for_blocks: bool = True  # a block inside without declarations looks the same
+    moves_line: bool = False  # the rest of its line is outside every screen
+    doubts: frozenset[str] = frozenset()  # unjudged styles of it and of those around it; its content cannot undo them
+    unsure: frozenset[tuple[str, str]] = frozenset()  # inherited properties that cannot be judged, with names for the warning
+    folded: bool = False  # it is visible after the reader unfolds it
     hidden: str = ""
-    unjudged: tuple[str, ...] = ()  # why it cannot be said whether its text is seen
+    unjudged: tuple[str, ...] = ()  # why it is unknown whether its text is visible
 
     def values(self) -> tuple[object, ...]:
         """Return all values that determine the style, for comparisons."""
@@ -327,7 +328,7 @@ class Style:
 
 
 ROOT_STYLE = Style()
-UNSHOWN_STYLE = Style(gone="element", hidden="element")  # of elements that no program shows
+UNSHOWN_STYLE = Style(gone="element", hidden="element")  # for elements that no program shows
 
 
 def judge(style: Style) -> Style:
@@ -510,7 +511,7 @@ def _element_technique(style: Style, name: str, declared: Mapping[str, object], 
     if declared.get("display") == "none" or declared.get("content-visibility") == "hidden":
         return "display"
     if str(declared.get("mso-hide", "")).startswith("all") and name != "a":
-        return "display"  # Buttons are hidden from one program, which draws its own
+        return "display"  # Senders hide buttons from one program, which draws its own
     if style.opacity < _LEAST_OPACITY:
         return "opacity"
     if declared.get("clip-path") is True:

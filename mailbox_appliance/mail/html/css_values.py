@@ -19,7 +19,7 @@ _LENGTH_PARTS = re.compile(
     r"|(?:-webkit-|-moz-)?(?P<call>(?:calc|min|max|clamp)?)\(|(?P<sign>[-+*/),])|\s+|(?P<other>.)",
     re.S,
 )
-_MOST_NESTED_FUNCTIONS = 10  # parentheses in each other
+_MOST_NESTED_FUNCTIONS = 10  # nested parentheses
 _ABSOLUTE_UNITS = {"px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "q": 96 / 101.6}
 _LETTER_UNITS = {"em": 1.0, "ex": 0.5, "ch": 0.5, "cap": 0.7, "ic": 1.0, "lh": 1.2} | dict.fromkeys(
     ("rem", "rlh", "rex", "rch", "rcap", "ric"), 0.0
@@ -36,7 +36,7 @@ class Length:
     """A length: pixels, plus shares of the font size and of the base of percentages."""
 
     pixels: float = 0.0
-    letters: float = 0.0  # times the size of the letters
+    letters: float = 0.0  # times the font size
     percent: float = 0.0
     is_number: bool = False  # written without a unit
 
@@ -92,7 +92,7 @@ class _MathParser:
     def parse(self) -> Length:
         found = self._value(0)
         if self._place < len(self._parts) or not math.isfinite(found.to_pixels(16.0)):
-            raise ValueError(found)  # CSS takes what is no number for 0, and what is infinite for the largest
+            raise ValueError(found)  # CSS treats a value that is not a number as 0, and an infinite one as the largest
         return found
 
     def _sign(self, signs: str) -> str:
@@ -158,9 +158,9 @@ def _apply_function(name: str, given: list[Length]) -> Length:
     return Length(pixels=min(sizes) if name == "min" else max(sizes), is_number=is_number)
 
 
-# --- Values that could hide text and whose effect is not worked out here ---
+# --- Values that may hide text and whose effect is not computed here ---
 #
-# Each has a name of a fixed vocabulary. A warning quotes it, so it must never hold a word that a sender chose.
+# Each has a name from a fixed vocabulary. A warning quotes it, so it must never contain a word that a sender chose.
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class UnjudgedValue:
 
 
 # fmt: off
-#: Functions whose result is known to the browser alone: whatever stands around them is valid (CSS Variables 3.1).
+#: Functions whose result only a browser knows: any value around them is valid (CSS Variables 3.1).
 _BROWSER_ONLY = re.compile(
     r"(?<![\w-])(var|env|attr|if|inherit|random|sibling-index|sibling-count|first-valid|toggle|--[\w-]{1,100})\("
 )
@@ -188,7 +188,7 @@ _KNOWN_FUNCTIONS = frozenset({
     "perspective", "rotate", "rotate3d", "rotatex", "rotatey", "rotatez", "scale", "scale3d", "scalex", "scaley",
     "scalez", "skew", "skewx", "skewy", "translate", "translate3d", "translatex", "translatey", "translatez",
 })
-#: Functions of one old browser, beside which another value stands for all others.
+#: Functions of one old browser. Another value beside them applies to all others.
 _OBSOLETE_FUNCTIONS = frozenset({"expression", "progid", "eval"})
 # fmt: on
 _FUNCTION_NAME = re.compile(r"(?<![\w-])([\w-]{1,40})\(")
@@ -211,19 +211,19 @@ def find_unknown_function(name: str, value: str) -> UnjudgedValue | None:
     return UnjudgedValue(f"{name}: {known}()" if known else f"{name}: unknown function")
 
 
-# --- Colours of CSS and HTML (CSS Color 4), and whether letters differ enough from what lies behind them ---
+# --- Colors of CSS and HTML (CSS Color 4), and whether letters differ enough from their background ---
 
 
-#: Red, green and blue from 0 to 1, and how opaque.
+#: Red, green and blue from 0 to 1, and opacity.
 Colour = tuple[float, float, float, float]
 
 BLACK: Colour = (0, 0, 0, 1)
 WHITE: Colour = (1, 1, 1, 1)
 TRANSPARENT: Colour = (0, 0, 0, 0)
-#: Letters of less contrast (WCAG 2.2, 1.4.3), and of nearly the same hue, are taken for hidden. Pale grey of footers,
-#: such as #ddd on white, has 1.36; #eee has 1.16.
+#: Letters with less contrast (WCAG 2.2, 1.4.3) and nearly the same hue count as hidden. Pale gray of footers, such as
+#: #ddd on white, has 1.36; #eee has 1.16.
 LEAST_CONTRAST = 1.25
-_NEARLY_THE_SAME = 120 / 255  # the differences of red, green and blue together
+_NEARLY_THE_SAME = 120 / 255  # sum of the differences of red, green and blue
 
 _COLOUR_NAMES = """
 aliceblue f0f8ff antiquewhite faebd7 aqua 00ffff aquamarine 7fffd4 azure f0ffff beige f5f5dc bisque ffe4c4 black 000000
@@ -257,7 +257,7 @@ _COLOUR_FUNCTION = re.compile(r"(rgba?|hsla?)\(([^()]{1,100})\)")
 _ANY_COLOUR_FUNCTION = re.compile(
     r"(rgba?|hsla?|hwb|lab|lch|oklab|oklch|color|color-mix|light-dark|device-cmyk|contrast-color|alpha)\("
 )
-# CSS Color 4, 6.2 and appendix A: the colours of a system, without those that are the same on nearly all.
+# CSS Color 4, 6.2 and appendix A: system colors, except those that are the same on nearly all systems.
 _SYSTEM_COLOURS = frozenset({
     "accentcolor", "accentcolortext", "activetext", "buttonborder", "buttonface", "graytext", "highlight",
     "highlighttext", "mark", "marktext", "selecteditem", "selecteditemtext", "visitedtext", "activeborder",
@@ -332,7 +332,7 @@ def _share(word: str, whole: float) -> float:
     if word == "none":
         return 0
     number = float(word[:-1]) / 100 if word.endswith("%") else float(word) / whole
-    if not -1e9 < number < 1e9:  # not a number, too
+    if not -1e9 < number < 1e9:  # also if it is not a number
         raise ValueError(word)
     return min(1, max(0, number))
 
@@ -374,7 +374,7 @@ def are_alike_between(letters: Colour, one: Colour, other: Colour) -> bool:
     return are_alike(letters, (red, green, blue, 1))
 
 
-# --- Transforms and clips (CSS Transforms, CSS Masking): how far they move a box, and what they leave of it ---
+# --- Transforms and clips (CSS Transforms, CSS Masking): the movement of a box, and what is left of it ---
 
 
 _FUNCTION_CALL = re.compile(r"([a-z0-9-]{1,20})\(((?:[^()]|\([^()]*+\))*+)\)")
@@ -384,11 +384,11 @@ _WORDS_OF_SIDES = {
     2: (0, 1, 0, 1),
     3: (0, 1, 2, 1),
     4: (0, 1, 2, 3),
-}  # of one to four words, for four sides
-_PERCENT_OF_ITSELF = 3.0  # pixels of something of the usual size: `translate(-50%)` is for what is centred
+}  # from one to four words, for four sides
+_PERCENT_OF_ITSELF = 3.0  # pixels of an element of usual size: `translate(-50%)` centers elements
 _FAR = 400.0  # pixels
 _LEAST_SCALE, _LEAST_AREA = 0.06, 0.0036
-_LARGEST_SCALE = 10.0  # beyond that letters are larger than what is around them
+_LARGEST_SCALE = 10.0  # a larger factor makes letters larger than their surroundings
 _LARGEST_SKEW = 80.0  # degrees
 _ANGLE = re.compile(r"([+-]?[\d.]{1,30}(?:e[+-]?\d{1,3})?)(deg|grad|rad|turn)?")
 _DEGREES = {"deg": 1.0, "grad": 0.9, "rad": 180 / math.pi, "turn": 360.0}
@@ -396,10 +396,10 @@ _EMPTY_PATH = re.compile(r"""["'](?:[mz]|[\d.,\s+-])*+["']""")
 _FILL_RULE = re.compile(r"\A\s*+(?:nonzero|evenodd)\s*+,")
 
 
-#: Of a `clip-path` that is the box itself: what flows over is not shown.
+#: The value of a `clip-path` that is the box itself: overflow is hidden.
 CLIPPED_BOX = "box"
 _BOXES = frozenset({"border-box", "padding-box", "content-box", "margin-box", "fill-box", "stroke-box", "view-box"})
-#: How far something is moved in pixels, whether nothing is left of it, and the factor of the size of its letters.
+#: The movement in pixels, whether nothing is left, and the factor of the size of its letters.
 _Effect = tuple[float, bool, float]
 _NO_EFFECT: _Effect = (0.0, False, 1.0)
 
@@ -594,7 +594,7 @@ def parse_clip_path(value: str) -> Mapping[str, object] | None:
         return {"clip-path": True}
     if shape == "inset" and numbers and all(each.to_pixels(16.0) <= 0 for each in numbers):
         return {"clip-path": False if any(each.to_pixels(16.0) < 0 for each in numbers) else CLIPPED_BOX}
-    return None  # not understood, so reported
+    return None  # not understood, and so reported
 
 
 def _leaves_nothing(shape: str, given: list[Length | None], numbers: list[Length]) -> bool:
@@ -602,7 +602,7 @@ def _leaves_nothing(shape: str, given: list[Length | None], numbers: list[Length
         top, right, bottom, left = (numbers[place] for place in _WORDS_OF_SIDES[min(4, len(numbers))])
         return any(one.percent + other.percent >= 99 for one, other in ((top, bottom), (left, right)))
     if shape == "rect" and len(given) == 4:
-        # From the upper left corner; `auto` is the far edge of the box.
+        # Measured from the upper left corner; `auto` is the far edge of the box.
         top_, right_, bottom_, left_ = (each.to_pixels(16.0) if each else None for each in given)
         return _is_narrow(left_ or 0.0, right_) or _is_narrow(top_ or 0.0, bottom_)
     if shape == "xywh" and len(numbers) == 4:

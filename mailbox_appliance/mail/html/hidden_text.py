@@ -16,7 +16,7 @@ _LEFT_OUT_ELEMENTS = frozenset(
 _NAME = re.compile(r"[a-z][a-z0-9]{0,15}")
 _URL_PREFIXES = {"href": ("http://", "https://", "mailto:", "tel:"), "src": ("http://", "https://", "cid:")}
 _LONGEST_ADDRESS, _LONGEST_WORDS = 2_000, 2_000
-_CLOSING_DUE = "/"  # behind the name of an open element whose closing tag has come
+_CLOSING_DUE = "/"  # suffix of an open element whose closing tag was read
 # fmt: off
 _ONE_WORD = frozenset({
     "align", "valign", "width", "height", "border", "cellpadding", "cellspacing", "bgcolor", "color", "size", "dir",
@@ -45,7 +45,7 @@ class _VisibleHtmlWriter:
 
     pieces: list[str] = field(default_factory=list)
     _open: list[str] = field(default_factory=list)
-    _places: dict[str, list[int]] = field(default_factory=dict)  # of the open ones, by name
+    _places: dict[str, list[int]] = field(default_factory=dict)  # open elements by name
 
     def write_token(self, token: Token) -> None:
         """Write the next visible token."""

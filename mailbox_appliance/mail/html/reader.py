@@ -88,7 +88,7 @@ class _SimpleReader:
 
 
 _NO_SENDER_COMMENT = ("[if", "[endif", "<![endif", "doctype", "xml")
-# HTML 13.2.5.53 and 13.2.6.4.1: what makes no old document, in which a table may stand in a paragraph.
+# HTML 13.2.5.53 and 13.2.6.4.1: declarations of modern documents. In an old document, a paragraph may contain a table.
 _STANDARD = re.compile(r"doctype\s+html\s*\Z|xhtml|strict|dtd html 4\.01.*http|about:legacy-compat")
 _BUTTONS = frozenset({"submit", "button", "reset"})
 _ENDS_SELECT = frozenset({"input", "textarea", "keygen"})
@@ -108,7 +108,8 @@ class StyledReader(TreeBuilder):
 
     def __init__(self, html: str, write: Callable[[Token], object], hidden: Counter[str]) -> None:
         super().__init__(StyleResolver(html), write, hidden)
-        self._within, self._depth, self._piece = "", 0, self._base_piece  # in what only its own tag closes
+        # inside an element that only its own tag closes
+        self._within, self._depth, self._piece = "", 0, self._base_piece
 
     def feed(self, token: Token) -> None:
         """Process the next token."""
@@ -186,7 +187,7 @@ class StyledReader(TreeBuilder):
             self._write(token if words is content else Token(content=words))
 
     def _count_doubts(self, style: Style) -> None:
-        """Count the doubts about text that is kept, once for each element that declares them."""
+        """Count the unjudged styles of text that is kept, once for each element that declares them."""
         stack = self._open.stack
         for piece in self._doubts_of(style, stack[-1].doubts if stack else self._base_doubts).values():
             self._count(piece)
@@ -210,7 +211,7 @@ class StyledReader(TreeBuilder):
         for element in waiting:
             self._push(element.name, element.content, piece=element.piece)
 
-    # --- tags that open ---
+    # --- opening tags ---
 
     def _start(self, name: str, token: Token) -> None:
         content, opened = token.content, self._open

@@ -10,7 +10,7 @@ from mailbox_appliance.mail.html.reader import read_visible
 from mailbox_appliance.mail.html.tokenizer import Token, find_attribute
 
 _MOST_READ_FOR_PREVIEW = 20_000  # characters
-_ENOUGH_FOR_PREVIEW = 600  # characters of what a sender wrote
+_ENOUGH_FOR_PREVIEW = 600  # characters of the sender's text
 _SPACES = re.compile(r"[ \t\r\n\f\u00a0]+")
 
 # fmt: off
@@ -62,12 +62,12 @@ class TextWriter:
     """A writer of text, token by token."""
 
     pieces: list[str] = field(default_factory=list)
-    breaks: int = 2  # line breaks at the end of what is written; at the start as many as can be
-    gap: bool = False  # white space is due before the next word
+    breaks: int = 2  # line breaks at the end of the text written; at the start, the maximum
+    gap: bool = False  # white space is needed before the next word
     preformatted: int = 0
     quoted: int = 0
     lists: list[int] = field(default_factory=list)  # the number of the last item; -1 in a list without numbers
-    links: list[tuple[str, int]] = field(default_factory=list)  # address, and how many pieces there were before it
+    links: list[tuple[str, int]] = field(default_factory=list)  # address, and the number of pieces before it
 
     def write_token(self, token: Token) -> None:
         """Write the next visible token."""
@@ -98,7 +98,7 @@ class TextWriter:
             case "pre":
                 self.preformatted += 1
             case "a":
-                if self.links:  # a link ends where the next begins, closed or not
+                if self.links:  # a link ends at the start of the next one, closed or not
                     self._end_link(*self.links.pop())
                 self.links.append((find_attribute(attributes, "href"), len(self.pieces)))
             case "img":
@@ -185,10 +185,10 @@ class TextWriter:
         return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
 
 
-# --- Markdown (CommonMark, tables as in GFM), by the reader that makes the text: linear, and bounded ---
+# --- Markdown (CommonMark, tables as in GFM), by the reader that also makes the text: linear, and bounded ---
 #
-# What cannot be seen, scripts and remote pictures are left out, as in the text; links lead only to the web, to mail
-# and to telephones. Text of the sender is escaped, so it cannot pass for Markdown.
+# Hidden content, scripts and remote pictures are left out, as in the text. Links lead only to the web, to mail and to
+# telephones. The sender's text is escaped, so it cannot act as Markdown.
 
 
 _MARKS = {"b": "**", "strong": "**", "i": "*", "em": "*", "del": "~~", "s": "~~", "strike": "~~"}
@@ -200,7 +200,7 @@ _BACKTICKS = re.compile(r"`+")
 _SCHEMES = ("http://", "https://", "mailto:", "tel:")
 _LONGEST_LINK = 2_000
 _SLICE = 64 * 1024
-_DEEPEST_QUOTE, _DEEPEST_LIST = 10, 8  # deeper ones are written like these: a line's beginning stays short
+_DEEPEST_QUOTE, _DEEPEST_LIST = 10, 8  # deeper levels are written like these, so that the start of a line stays short
 
 
 def to_markdown(html: str, hidden: Counter[str] | None = None) -> str:
@@ -214,17 +214,17 @@ def to_markdown(html: str, hidden: Counter[str] | None = None) -> str:
 class _MarkdownWriter(TextWriter):
     """A writer of Markdown, token by token."""
 
-    wanted: dict[str, int] = field(default_factory=dict)  # marks such as `**`: how many elements ask for each
-    open: list[str] = field(default_factory=list)  # the marks that are written and not closed; `[`: a link
-    address: str = ""  # where the link leads whose text is being read
+    wanted: dict[str, int] = field(default_factory=dict)  # marks such as `**`: the number of elements that need each
+    open: list[str] = field(default_factory=list)  # marks that are written and not closed; `[`: a link
+    address: str = ""  # the address of the link whose text is being read
     heading: int = 0
-    indents: list[int] = field(default_factory=list)  # of each list: how far its items' text is set in
+    indents: list[int] = field(default_factory=list)  # the indent of the items of each list
     code: int = 0
-    fence: int = -1  # the piece that begins a block of code
+    fence: int = -1  # the first piece of a block of code
     ticks: int = 0  # the longest run of backticks in it
     tables: int = 0
-    header_cells: int = 0  # in the row that is being written; -1: it is no row of a header
-    ends_line: bool = False  # the line above is text that goes on in the next one
+    header_cells: int = 0  # cells in the current row; -1: it is not a header row
+    ends_line: bool = False  # the line above is text that continues
 
     # --- tags ---
 
@@ -300,7 +300,7 @@ class _MarkdownWriter(TextWriter):
         self._write(sign)
         if self.indents:
             self.indents[-1] = len(sign)
-        self.breaks, self.gap = -1, False  # the text of the item stands behind its sign
+        self.breaks, self.gap = -1, False  # the item's text follows its sign
 
     def _end_header(self) -> None:
         """Write the line that GFM requires after the first row of a table, if that row has the names of columns."""
@@ -330,7 +330,7 @@ class _MarkdownWriter(TextWriter):
             mark = self.open.pop()
             self.pieces.append(f"]({self.address})" if mark == "[" else mark)
             if mark == "[":
-                self.address = ""  # its text may have gone on in another block: one link is enough
+                self.address = ""  # its text may have continued in another block: one link is enough
 
     def _open_marks(self) -> None:
         if self.address and "[" not in self.open:
@@ -341,7 +341,7 @@ class _MarkdownWriter(TextWriter):
 
     def _mark(self, mark: str) -> None:
         if mark != "[" and self.pieces[-1] == mark:
-            self.pieces.pop()  # it was closed just now: `**a****b**` would show the signs
+            self.pieces.pop()  # the same mark was just closed: `**a****b**` would show the signs
         else:
             self.pieces.append(mark)
         self.open.append(mark)
@@ -413,9 +413,9 @@ class _MarkdownWriter(TextWriter):
         """Write the start of a line: quote marks, the indent of lists, the sign of a heading."""
         quote = "> " * min(self.quoted, _DEEPEST_QUOTE)
         if self.breaks == 1 and self.ends_line and not self.preformatted:
-            self.pieces[-1] = "  \n"  # CommonMark 6.7: here a line break is meant
+            self.pieces[-1] = "  \n"  # CommonMark 6.7: a line break is intended here
         elif self.breaks == 2 and quote and len(self.pieces) > 1:
-            self.pieces[-1] = f"{quote.rstrip()}\n"  # else another quote would begin
+            self.pieces[-1] = f"{quote.rstrip()}\n"  # otherwise another quote would begin
         self.ends_line = False
         indent = " " * sum(self.indents[:_DEEPEST_LIST])
         self.pieces.append(quote + indent + ("#" * self.heading + " " if self.heading else ""))
@@ -426,7 +426,7 @@ class _MarkdownWriter(TextWriter):
 
     def _break(self, wanted: int) -> None:
         if self.breaks < 0:
-            return  # a block at the beginning of an item stands beside its sign
+            return  # a block at the start of an item follows its sign
         if self.breaks < wanted:
             self._close_marks()
         super()._break(wanted)

@@ -15,9 +15,9 @@ import msgspec
 from mailbox_appliance.mail.encoded_words import without_surrogates
 
 MAX_INPUT = 2 * 1024 * 1024  # characters that are read
-COMMENT = "!"  # the name of a token that is a comment
+COMMENT = "!"  # the name of a token for a comment
 
-# Possessive (`++`): nothing here can match in a second way, and ways back would be kept for every character.
+# Possessive (`++`): nothing here can match in a second way, and backtracking would need memory for every character.
 _NAME = r"(?:=[^\t\n\f\r />=]*+|[^\t\n\f\r />=]++)"
 _VALUE = r"""[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\t\n\f\r >]*+)"""
 _TOKEN = re.compile(
@@ -35,19 +35,19 @@ _ATTRIBUTE = re.compile(
     re.X,
 )
 
-#: Elements whose content is no HTML: a `<` in it opens nothing (HTML 13.2.5.2, 13.2.5.3, 13.2.5.17).
+#: Elements whose content is not HTML: a `<` in it opens nothing (HTML 13.2.5.2, 13.2.5.3, 13.2.5.17).
 RAW_TEXT_ELEMENTS = frozenset({"script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes"})
 _ENTITIES_ARE_READ = frozenset({"title", "textarea"})
-_LONGEST_NAME = 200  # characters of the name of an attribute that are looked at
+_LONGEST_NAME = 200  # characters of an attribute's name that are read
 
 
 class Token(msgspec.Struct, frozen=True, gc=False):
     """A tag, text between tags, or a comment."""
 
-    name: str = ""  # of a tag, in lower case; empty for text
+    name: str = ""  # name of a tag in lower case; empty for text
     closes: bool = False
     content: str = ""  # the attributes of a tag, or the text, or the comment, as written
-    end: int = 0  # where it ends
+    end: int = 0  # the position of its end
 
 
 def tokenize(html: str) -> Iterator[Token]:
@@ -141,7 +141,7 @@ FORMATTING_ELEMENTS = frozenset({
 CELLS = frozenset({"td", "th"})
 SECTIONS = frozenset({"tbody", "thead", "tfoot"})
 TABLE_PARTS = CELLS | SECTIONS | {"tr", "caption"}
-ROWS_AND_ABOVE = SECTIONS | {"table", "tr"}  # text in these is not theirs: it stands before the table
+ROWS_AND_ABOVE = SECTIONS | {"table", "tr"}  # text directly in these is shown before the table
 HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 LISTS = frozenset({"ol", "ul"})
 ITEMS = frozenset({"dd", "dt"})
@@ -153,37 +153,37 @@ CLOSES_PARAGRAPH = frozenset({
 }) | HEADINGS | ITEMS
 #: These close more than a paragraph when they open.
 CLOSES_OTHERS = HEADINGS | ITEMS | OPTIONS | {"button", "li", "optgroup", "table"}
-#: A closing tag does not reach beyond these.
+#: A closing tag does not affect elements outside these.
 SCOPE_ELEMENTS = frozenset({"applet", "caption", "marquee", "object", "table"}) | CELLS
-#: In these, letters are formatted anew.
+#: In these, formatting starts again.
 MARKER_ELEMENTS = SCOPE_ELEMENTS - {"table"}
 SPECIAL_ELEMENTS = CLOSES_PARAGRAPH | SCOPE_ELEMENTS | SECTIONS | {
     "audio", "button", "canvas", "iframe", "noembed", "noframes", "noscript", "script", "select", "style", "template",
     "textarea", "title", "tr", "video"
 } - {"dialog"}
-#: What does not stand in a line with the text around it, or is a box in it.
+#: Elements that are not in a line with the text around them, or are boxes in it.
 BLOCK_ELEMENTS = CLOSES_PARAGRAPH | TABLE_PARTS | {
     "body", "button", "html", "iframe", "img", "input", "legend", "marquee", "meter", "object", "optgroup", "option",
     "progress", "select", "table", "textarea"
 }
-#: Special ones that an item of a list does not lie beyond.
+#: Special elements beyond which an open list item is not found.
 BARRIER_ELEMENTS = SPECIAL_ELEMENTS - {"address", "div", "p"}
-#: No program shows what is in them, or it shows something else in its stead. They end with what they lie in.
+#: No program shows their content, or it shows something else instead. They end with the element around them.
 UNSHOWN_ELEMENTS = frozenset({
     "audio", "datalist", "iframe", "meter", "noembed", "noframes", "progress", "rp", "script", "style", "title", "video"
 })
 #: Only their own closing tag ends them.
 SELF_CONTAINED_ELEMENTS = frozenset({"math", "select", "svg", "template"})
-#: What is in them is no text of the message, and is not counted.
+#: Their content is not text of the message, and is not counted.
 NO_TEXT = frozenset({"script", "style", "title"})
 OUTER_ELEMENTS = frozenset({"body", "html"})
-#: Of what opens nothing, and of what is in force without its tag.
+#: Tags that open nothing, or whose element exists without its tag.
 IGNORED_ELEMENTS = frozenset({"base", "basefont", "bgsound", "col", "colgroup", "frame", "frameset", "head", "link",
                               "meta"})
 # fmt: on
 
 
-# --- Content-IDs that HTML names (RFC 2392) ---
+# --- Content-IDs that HTML refers to (RFC 2392) ---
 
 # RFC 2392 2, in an attribute or in CSS.
 _REFERENCE = re.compile(

@@ -35,8 +35,8 @@ from mailbox_appliance.mail.html.tokenizer import (
     parse_attributes,
 )
 
-MOST_OPEN_ELEMENTS = 2_000  # elements in each other that are kept apart
-_REACH_OF_PICTURES = 3  # elements in each other
+MOST_OPEN_ELEMENTS = 2_000  # nested elements that are tracked individually
+_REACH_OF_PICTURES = 3  # nested elements
 _MOST_WAITING = 6
 _MOST_ALIKE = 3  # HTML 13.2.4.3, "Noah's Ark"
 
@@ -64,9 +64,9 @@ class TableColumns:
 
     count: int = 0
     collapsed: set[int] = field(default_factory=set)
-    is_group_collapsed: bool = False  # the group of columns that is declared
+    is_group_collapsed: bool = False  # the group of columns being declared
     next: int = 0
-    has_long_cells: bool = False  # cells that reach into other rows: where a cell stands is not known then
+    has_long_cells: bool = False  # cells that span rows: the columns of later cells are then unknown
 
 
 @dataclass(slots=True)
@@ -76,16 +76,16 @@ class OpenElement:
     name: str
     content: str  # its attributes as written
     style: Style
-    match_target: MatchTarget | None  # where there are rules that ask for it
+    match_target: MatchTarget | None  # only if rules test it
     is_written: bool  # whether its tag was passed on
     piece: HiddenPiece | None
-    matched_rules: dict[Any, Any] | None = None  # what was found of rules for elements in it
-    has_picture: bool = False  # something may lie over that
-    siblings: Siblings | None = None  # that lie in it
-    doubts: dict[str, HiddenPiece] | None = None  # what cannot be judged of its text
-    has_summary: bool = False  # of `details`
-    columns: TableColumns | None = None  # of a table
-    is_closed: bool = False  # its closing tag came while blocks in it were open
+    matched_rules: dict[Any, Any] | None = None  # cache of rules that match elements inside
+    has_picture: bool = False  # positioned content inside may be over a picture
+    siblings: Siblings | None = None  # its child elements
+    doubts: dict[str, HiddenPiece] | None = None  # unjudged styles of its text
+    has_summary: bool = False  # for `details`
+    columns: TableColumns | None = None  # for a table
+    is_closed: bool = False  # its closing tag was read while blocks inside were open
 
 
 @dataclass
@@ -93,10 +93,11 @@ class OpenElements:
     """A stack of open elements, with the places of each name in it."""
 
     stack: list[OpenElement] = field(default_factory=list)
-    #: Formatting elements whose tag was not closed when what they lay in was: they go on with the next text.
+    #: Formatting elements that were still open when the element around them was closed: they apply to the next text
+    #: again.
     waiting: list[list[OpenElement]] = field(default_factory=lambda: [[]])
-    is_standard: bool = False  # it is no old document
-    #: How many of them rules find by each name, `.class` and `#id`.
+    is_standard: bool = False  # not an old document
+    #: The number of open elements by each key of rules: name, `.class` and `#id`.
     key_counts: dict[str, int] = field(default_factory=dict)
     outermost: list[MatchTarget] = field(default_factory=list)  # `html` and `body`
     _siblings: Siblings = field(default_factory=Siblings)
@@ -217,13 +218,13 @@ class OpenElements:
         """End the effect of a formatting element while blocks inside it stay open; it remains on the stack."""
         element = self.stack[place]
         element.is_closed = True
-        self._places[element.name].pop()  # it is the last of its name
+        self._places[element.name].pop()  # it is the last one with its name
         if element.match_target:
             self._forget_keys(element.match_target)
             element.match_target = None
         return element
 
-    # --- what closes ---
+    # --- closing ---
 
     def places_to_close_first(self, name: str) -> Iterator[int]:
         """Yield the places down to which elements must be closed, in order, before such an element is opened."""
@@ -268,7 +269,7 @@ class OpenElements:
             return True
         return self.last_place_of(name) > max(map(self.last_place_of, MARKER_ELEMENTS))
 
-    # --- where ---
+    # --- places ---
 
     def last_place_of(self, name: str) -> int:
         """Return the place of the last open element of that name, or -1."""
@@ -306,7 +307,7 @@ class OpenElements:
         return self.place_of_table_part(*SECTIONS)
 
 
-# --- Elements beyond the limit: without a place and a style each ---
+# --- Elements beyond the limit, without individual places and styles ---
 
 
 @dataclass
@@ -352,11 +353,11 @@ class ElementsBeyondLimit:
         self.count, self.piece = 0, None
 
 
-# --- Elements with their style, and the tags that are written ---
+# --- Elements with their style, and the tags that are written for them ---
 
 
-IMPLIED_TOKEN = Token("implied")  # for what has no tag of its own
-SILENT_WHEN_HIDDEN = frozenset({"hr", "li", "pre"})  # they would leave a mark
+IMPLIED_TOKEN = Token("implied")  # for elements without a tag of their own
+SILENT_WHEN_HIDDEN = frozenset({"hr", "li", "pre"})  # they would leave a visible mark
 _MOST_RESTYLED = 200_000
 _MOST_COLUMNS = 1_000  # HTML 4.9.11
 _DIGITS = re.compile(r"\s*\d{1,6}")
@@ -375,8 +376,9 @@ class TreeBuilder:
         self._deeper = ElementsBeyondLimit()
         self._line: HiddenPiece | None = None  # the rest of the line is moved off the screen
         self._restyled = 0
-        self._has_text = self._is_behind_text = False  # some was seen; what was seen last is text, and no picture
-        self._covers = 0  # elements that may lie over text that is yet to come
+        # some text was visible; the last visible content is text, not a picture
+        self._has_text = self._is_behind_text = False
+        self._covers = 0  # elements that may cover later text
 
     def _set_outermost(self) -> None:
         self._base, outermost = self._styles.root_style(self._outer)
@@ -423,14 +425,14 @@ class TreeBuilder:
         self._note_cover(name, style, facts.declared)
 
     def _doubts_of(self, style: Style, outer: dict[str, HiddenPiece] | None) -> dict[str, HiddenPiece]:
-        """Return the doubts about an element, each counted once. `outer`: those of the element around it."""
+        """Return the unjudged styles of an element, each counted once. `outer`: those of the element around it."""
         if outer and len(outer) == len(style.unjudged) and all(name in outer for name in style.unjudged):
             return outer
         known = outer or {}
         return {name: known.get(name) or HiddenPiece(name, is_counted=False) for name in style.unjudged}
 
     def _note_cover(self, name: str, style: Style, declared: Mapping[str, object]) -> None:
-        """Record an element that may cover other text: that is a doubt for the whole message."""
+        """Record an element that may cover other text: a warning then covers the whole message."""
         if not style.gone and css_style.may_cover(name, declared, style.letters, is_behind_text=self._is_behind_text):
             if self._has_text:
                 self._hidden["position: absolute"] += 1
@@ -493,7 +495,7 @@ class TreeBuilder:
             return stack[table - 1].style if table > 0 else self._base
         return style
 
-    # --- tags that close ---
+    # --- closing tags ---
 
     def _close(self, name: str, token: Token) -> None:
         opened = self._open
