@@ -1,4 +1,4 @@
-"""HTML whose X may be hidden by style that is not judged, by its name; and style that hides nothing."""
+"""HTML whose X may be hidden by a style that is not judged, by its name; and styles that hide nothing."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ _GRADIENT = "background:linear-gradient"
 _BLACK = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAAAAACwAAAAAAQABAAACAkQBADs="
 _LINK = "<link rel=stylesheet href='data:text/css,p%7Bdisplay:none%7D'>"
 
-#: By name: what hides an X in a browser, and is kept with a warning.
+#: Styles by name: each hides an X in a browser, and its text is kept with a warning.
 UNJUDGED: dict[str, list[str]] = {
     "::first-line": [
         sheet("p::first-line{font-size:0}", "<p>X</p>"),
@@ -210,7 +210,7 @@ UNJUDGED: dict[str, list[str]] = {
     "col": ["<table><col style='visibility:collapse'><tr><td rowspan=2>X<td>a<tr><td>b</table>"],
 }  # fmt: skip
 
-#: Known to hide nothing: no warning.
+#: Styles known to hide nothing: no warning.
 QUIET = [
     style("mask:none"),
     style("-webkit-mask-image:none"),
@@ -296,5 +296,5 @@ QUIET = [
     style("color:currentcolor;-webkit-text-fill-color:currentcolor"),
 ]  # fmt: skip
 
-#: What builders of newsletters, word processors and web mail write around an X.
+#: Styles that newsletter tools, word processors and web mail write around an X.
 NEWSLETTERS = [file.read_text("utf-8") for file in sorted((Path(__file__).parent / "newsletters").glob("*.html"))]

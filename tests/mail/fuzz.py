@@ -1,6 +1,6 @@
-"""Damages the hard messages at random, and holds what is read of them against what must always be true.
+"""Damage the hard messages at random, and check the results of reading them against rules that must always hold.
 
-A message is named by the seed of the run and its number, and can be made again from these.
+A message is identified by the seed of the run and its number, and can be created again from these.
 """
 
 import argparse
@@ -20,9 +20,9 @@ from mailbox_appliance.model.messages import ParsedMessage
 from tests.mail.test_corpus import CASES
 from tests.mail.test_parse import BITS, sound
 
-LONGEST_SECONDS = 1.0  # of processor time for one message
-MOST_MEMORY = 64 << 20  # bytes that a run may grow
-_LONGEST_SOURCE = 100_000  # of a message that is damaged; longer ones would only be slow
+LONGEST_SECONDS = 1.0  # processor time for one message
+MOST_MEMORY = 64 << 20  # bytes by which a run may grow the process
+_LONGEST_SOURCE = 100_000  # bytes of a damaged message; longer ones would only be slow
 _HANGING = 20  # seconds of processor time
 
 SOURCES = [case.source for case in CASES if len(case.source) <= _LONGEST_SOURCE]
@@ -47,7 +47,7 @@ class Worst:
 
 
 def message(seed: int, number: int) -> bytes:
-    """A damaged message."""
+    """Return a damaged message."""
     dice = random.Random(f"{seed}.{number}")
     source = bytearray(dice.choice(SOURCES))
     for _ in range(dice.choice((1, 1, 2, 3, 5, 10, 30))):
@@ -139,7 +139,7 @@ def _join(source: bytearray, dice: random.Random) -> None:
 
 
 def _place(source: bytearray, dice: random.Random) -> int:
-    """A place, often in the header, where most of what is read stands."""
+    """Return a position, often in the header, which holds most of the content that is read."""
     return dice.randrange(min(len(source), dice.choice((100, 500, len(source)))) + 1)
 
 
@@ -150,10 +150,10 @@ MUTATIONS = (
 
 
 def check(source: bytes) -> None:
-    """Read a message, and raise AssertionError where what is read breaks a promise."""
+    """Read a message. Raises AssertionError if the result breaks a rule."""
     read = parse_message(source)
     sound(read)
-    assert _packer.decode(msgspec.msgpack.encode(read)) == read  # as it comes back from the parsing process
+    assert _packer.decode(msgspec.msgpack.encode(read)) == read  # as the parsing process returns it
     assert len(read.attachments) <= 1000
     assert len(read.snippet) <= 201
     for listed in read.attachments[:3]:
@@ -161,7 +161,9 @@ def check(source: bytes) -> None:
 
 
 def run(seed: int, numbers: Sequence[int]) -> tuple[Worst, int]:
-    """Read these messages; the slowest, and how many bytes the process grew. Raises AssertionError, with the number."""
+    """Read these messages. Returns the slowest one, and by how many bytes the process grew. Raises AssertionError with
+    the number of the message.
+    """
     signal.signal(signal.SIGVTALRM, _hangs)
     worst, before = Worst(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in numbers:
@@ -181,7 +183,7 @@ def run(seed: int, numbers: Sequence[int]) -> tuple[Worst, int]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`scripts/fuzz`: 0 where all messages were read within bounds."""
+    """Run `scripts/fuzz`. Returns 0 if all messages were read within bounds."""
     parser = argparse.ArgumentParser(prog="scripts/fuzz", description="Reads damaged messages.")
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
@@ -190,7 +192,7 @@ def main(arguments: Sequence[str]) -> int:
     numbers = range(options.count) if options.only is None else [options.only]
     if options.only is not None:
         Path("fuzzed.eml").write_bytes(message(options.seed, options.only))
-    run(options.seed, range(min(200, options.count)))  # tables and caches are loaded
+    run(options.seed, range(min(200, options.count)))  # loads tables and caches
     start = time.monotonic()
     worst, growth = run(options.seed, numbers)
     print(

@@ -1,4 +1,4 @@
-"""HTML that hides an X, by technique; held against a real browser by hand."""
+"""HTML that hides an X, by technique; compared with a real browser by hand."""
 
 
 def style(declared: str, name: str = "div") -> str:
@@ -9,7 +9,7 @@ def sheet(rules: str, inside: str) -> str:
     return f"<style>{rules}</style>{inside}"
 
 
-#: By technique: what hides an X.
+#: HTML that hides an X, by technique.
 HIDDEN: dict[str, list[str]] = {
     "display": [
         style("display:none"),

@@ -1,4 +1,4 @@
-"""Messages that are answered."""
+"""Messages that are replied to."""
 
 from msgspec import UNSET
 
@@ -7,7 +7,7 @@ from mailbox_appliance.model.messages import Message, MessageFlags
 
 
 def as_stored(source: bytes) -> tuple[Message, dict[str, str]]:
-    """A received message as the store gives it, and its header fields, with lower-case names."""
+    """Return a received message as the store returns it, and its header fields with lower-case names."""
     read = parse_message(source)
     message = Message(
         id="msg_1",

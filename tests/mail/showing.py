@@ -1,8 +1,8 @@
-"""HTML that looks as if it hid an X, and shows it; held against a real browser by hand."""
+"""HTML that seems to hide an X but shows it; compared with a real browser by hand."""
 
 from tests.mail.hiding import sheet, style
 
-#: What looks like it, and is seen.
+#: HTML that seems to hide an X, and shows it.
 SEEN = [
     style("x:display:none"),
     style("display:none;display:block"),

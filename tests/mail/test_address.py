@@ -118,7 +118,7 @@ def test_dots_in_wrong_places_are_not_asked_for_but_can_be_answered(email: str, 
         '"@b',
         '""@b',
         "...@b",
-        "." + "l" * 62 + "@b",  # with its quotes too long
+        "." + "l" * 62 + "@b",  # too long with its quotes
         "." * 5_000 + '"@b',
     ],
 )

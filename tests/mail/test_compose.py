@@ -1,4 +1,4 @@
-"""What is composed is read back with the `email` package, which shares no code with the writer."""
+"""Composed messages, read back with the `email` package, which shares no code with the writer."""
 
 import email
 import re
@@ -43,7 +43,7 @@ def made(message: OutgoingMessage) -> ComposedMessage:
 
 
 def decoded(value: str) -> str:
-    """A header value as RFC 2047 readers see it, by the standard library."""
+    """Return a header value as RFC 2047 readers see it, decoded by the standard library."""
     unfolded = re.sub(r"\r?\n", "", value)
     return "".join(t.decode(c or "ascii") if isinstance(t, bytes) else t for t, c in decode_header(unfolded))
 
@@ -65,7 +65,7 @@ def leaves(message: Message) -> Iterator[Message]:
 
 
 def lines(text: str) -> str:
-    """Text as it must arrive: CRLF after each line, whatever the line breaks were."""
+    """Return text as it must arrive: CRLF after each line, whatever the line breaks were."""
     body = text.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n")
     return body if not body or body.endswith("\r\n") else body + "\r\n"
 
@@ -176,7 +176,7 @@ def test_the_bytes_pass_every_server(message: OutgoingMessage) -> None:
     assert not {0x0A, 0x0D} & set(wire.replace(b"\r\n", b""))
     head, _, body = wire.partition(b"\r\n\r\n")
     assert max(map(len, body.split(b"\r\n"))) <= 78
-    # A line of the header is longer only where one word is: an address or a Message-ID, never cut.
+    # Only a single word makes a longer line: an address or a Message-ID, which is never cut.
     assert all(len(line) <= 78 or b" " not in line.strip().split(b": ", 1)[-1] for line in head.split(b"\r\n"))
     assert max(map(len, head.split(b"\r\n"))) <= 998
     assert not re.search(rb"^\.", body, re.M)

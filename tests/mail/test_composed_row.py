@@ -1,4 +1,4 @@
-"""The row of a composed message is what the parser reads from its bytes; where it is not sure, there is none."""
+"""The row of a composed message equals the parsed result of its bytes. If that is not certain, there is no row."""
 
 from datetime import UTC, datetime
 from typing import Any

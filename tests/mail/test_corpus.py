@@ -1,4 +1,4 @@
-"""The hard messages, each with what must come out of it; and the standard library's reading of the well-formed ones."""
+"""The hard messages with their expected results; and the standard library's reading of the well-formed ones."""
 
 import email
 import re
@@ -30,7 +30,7 @@ def as_text(address: Address) -> str:
 
 
 def found(read: ParsedMessage) -> dict[str, Any]:
-    """What was read, under the names that a case may expect it."""
+    """Return the values read, under the names that cases use."""
     lists = {name: [as_text(each) for each in getattr(read, name)] for name in ("to", "cc", "bcc", "reply_to")}
     files = read.attachments
     return lists | {
@@ -75,10 +75,10 @@ def test_there_are_many_of_them() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
 
 
-# --- as the standard library reads them; it shares no code with the parser ---
+# --- the reading of the standard library, which shares no code with the parser ---
 
 
-#: What it cannot do, though the message is well-formed.
+#: Well-formed messages that it cannot read.
 NOT_BY_THE_STANDARD_LIBRARY = {
     "RFC 5322 A.5 1": "a comment in an address is no name",
     "RFC 5322 A.5 2": "a comment in an address is no name",
@@ -122,7 +122,7 @@ def std_leaves(message: "Message[str, str]") -> Iterator["Message[str, str]"]:
 
 
 def std_texts(message: "Message[str, str]") -> list[str]:
-    """The texts of all parts of text/plain, with line feeds, without those at their ends."""
+    """Return the texts of all text/plain parts, with line feeds, without those at the end."""
     found = []
     for part in std_leaves(message):
         if part.get_content_type() == "text/plain" and not part.get_filename():
@@ -143,7 +143,7 @@ def test_the_standard_library_reads_the_same(case: Case) -> None:
     assert read.date == std_date(std)
     if b"flowed" not in case.source.lower():
         texts = [text for text in std_texts(std) if text]
-        if texts and "<pre>" in (read.html or ""):  # what HTML says stands between them
+        if texts and "<pre>" in (read.html or ""):  # text of HTML is between them
             assert all(text in (read.text or "") for text in texts)
             return
         assert (read.text or "")[:4_000_000] == "\n\n".join(texts)[:4_000_000]

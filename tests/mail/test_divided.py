@@ -1,4 +1,4 @@
-"""A message divided: what stays in its MIME, and that nothing of it is lost or changed."""
+"""Divided messages: the content of their MIME, and that nothing is lost or changed."""
 
 import base64
 import random
@@ -42,7 +42,7 @@ def names(made: SplitMessage) -> list[str]:
 
 
 def put_together(whole: bytes, made: SplitMessage) -> None:
-    """Nothing is lost, nothing is there twice, and the rest is as it was."""
+    """Check that nothing is lost or doubled, and that the rest is unchanged."""
     before, rest = parse_message(whole), parse_message(made.mime)
     assert texts(before) == texts(rest)
     assert not rest.warnings
@@ -207,7 +207,7 @@ def of(kind: bytes, first: bytes, second: bytes) -> bytes:
         of(b"mixed", b"text/plain", b"message/delivery-status") + b"\r\n--b--\r\n",
         HEAD + b"Content-Type: application/pkcs7-mime\r\n" + AS_FILE + b"\r\n" + LARGE,
         HEAD + b"Content-Type: text/plain\r\nContent-Transfer-Encoding: base64\r\n\r\n" + LARGE,
-        of(b"related", b"text/html", b"image/png") + b"\r\n--b--\r\n",  # by no id: by its place, or its address
+        of(b"related", b"text/html", b"image/png") + b"\r\n--b--\r\n",  # not by an ID: by its place, or its address
         HEAD + b"Content-Type: multipart/related; boundary=b\r\n\r\n--b\r\nContent-Type: application/xhtml+xml\r\n"
         b"Content-ID: <a@x>\r\nContent-Transfer-Encoding: base64\r\n\r\n" + LARGE + b"--b\r\n\r\nx\r\n--b--\r\n",
         HEAD + b"\r\n" + LARGE.replace(b"\r\n", b"\r"),

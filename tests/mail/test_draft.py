@@ -1,4 +1,4 @@
-"""Drafts of many programs made ready to go: who gets them is beyond doubt, and nobody learns of a hidden recipient."""
+"""Drafts of many programs, converted for sending: their recipients are certain, and Bcc recipients stay secret."""
 
 import base64
 import email
@@ -49,7 +49,7 @@ def leaves(message: Message) -> Iterator[tuple[str, bytes]]:
 
 
 def sound(composed: ComposedMessage) -> None:
-    """Every server takes it, and it tells of nobody who is hidden."""
+    """Check that every server accepts the message, and that it does not reveal a Bcc recipient."""
     wire = composed.wire.read()
     assert wire.isascii() or composed.envelope.smtputf8
     assert not {0x00, 0x0A, 0x0D} & set(wire.replace(b"\r\n", b""))
@@ -64,10 +64,10 @@ def sound(composed: ComposedMessage) -> None:
     assert not any(b"bcc" in name for name in names)
 
 
-# --- what is kept, and what is written anew ---
+# --- fields that are kept or written again ---
 
 
-#: Ours, which cannot go, whose body gets its one line break, or whose tab is a space to who reads it back.
+#: Fields that the appliance writes, the body with its single line break, and tabs that readers take for spaces.
 TOLD_OTHERWISE = ("empty", "empty text", "subject with a tab")
 
 
@@ -157,7 +157,7 @@ LOCAL, DOMAIN = HIDDEN.split("@")
 def test_a_field_that_nobody_knows_tells_of_no_hidden_recipient(value: str) -> None:
     named = f"Bcc: Hidden Person <{HIDDEN}>"
     assert b"X-Foo" not in made(draft(f"X-Foo: {value}", TO, named)).wire.read()
-    assert b"X-Foo" in made(draft("X-Foo: 1", TO)).wire.read()  # nobody is hidden
+    assert b"X-Foo" in made(draft("X-Foo: 1", TO)).wire.read()  # no Bcc recipient
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_other_fields_stay_as_they_are(field: str) -> None:
     assert f"\r\n{field}\r\n".encode() in made(draft(field, TO)).wire.read()
 
 
-# --- who it goes to ---
+# --- recipients ---
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_a_long_subject_is_whole_or_refused() -> None:
         made(draft(TO, "Subject: " + "word " * 9000))
 
 
-# --- what is encoded anew ---
+# --- parts that are encoded again ---
 
 MIXED = "Content-Type: multipart/mixed; boundary=b"
 

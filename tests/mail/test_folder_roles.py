@@ -22,7 +22,7 @@ NAMES = {
 def roles(
     *folders: str | tuple[str, str], mapped: Mapping[FolderRole, str] | None = None, delimiter: str = "/"
 ) -> dict[str, str]:
-    """`path: role source` for folders given as a path, or as (path, attributes)."""
+    """Return `path: role source` for folders given as a path, or as (path, attributes)."""
     pairs = [(each, "") if isinstance(each, str) else each for each in folders]
     listed = [ListedFolder(path, delimiter, frozenset(attributes.split())) for path, attributes in pairs]
     return {path: f"{role} {source}" for path, (role, source) in assign_roles(listed, mapped).items()}

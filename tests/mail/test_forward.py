@@ -1,4 +1,4 @@
-"""A forwarded message: what stands above the original, what its HTML still shows, and which files go along."""
+"""A forwarded message: the block above the original, the visible parts of its HTML, and the files sent with it."""
 
 import email
 import re
@@ -26,7 +26,7 @@ def text_message(head: str = DATED, body: str = "Hello\r\n") -> bytes:
 
 
 def html_message(html: str, *parts: str, head: str = DATED) -> bytes:
-    """A multipart/related with this HTML and parts that are given with their headers."""
+    """Return a multipart/related with this HTML, and with parts that are given with their headers."""
     root = f"Content-Type: text/html; charset=utf-8\r\n\r\n{html}"
     pieces = "".join(f"--b\r\n{part}\r\n" for part in (root, *parts))
     return f"{head}MIME-Version: 1.0\r\nContent-Type: multipart/related; boundary=b\r\n\r\n{pieces}--b--\r\n".encode()
@@ -98,7 +98,7 @@ def test_what_is_not_known_has_no_line() -> None:
     assert made(b"\r\nHi").text == "---------- Forwarded message ----------\n\nHi"
 
 
-# --- the header block is what we say it is ---
+# --- the header block cannot be forged ---
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_no_style_sheet_hides_what_stands_above() -> None:
         if name in ("div", "b"):
             seen = ("visibility:visible", "opacity:1", "color:#000", "font-size:medium")
             assert {f"{rule}!important" for rule in seen} <= set(rules)
-            assert rules[0].startswith("all:")  # what stands behind it counts
+            assert rules[0].startswith("all:")  # the text after it counts
     assert above.count("<br ") == 1 + 5 + 2  # the comment, the block, and the lines between
 
 
@@ -219,7 +219,7 @@ def test_hostile_html_takes_no_long_time(piece: str) -> None:
     assert time.process_time() - start < 3
 
 
-# --- what goes along ---
+# --- parts that are sent with it ---
 
 
 def along(source: bytes, *, with_attachments: bool) -> list[tuple[str, str | None, str | None]]:

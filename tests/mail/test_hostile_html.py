@@ -1,4 +1,4 @@
-"""HTML that is made to take long, or to get behind a bound, by styles and nesting."""
+"""HTML whose styles and nesting should take long, or should evade a bound."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Nothing that comes into a header, from a client or with a parent, is ever read as another header field."""
+"""No header value from a client or a parent is ever read as another header field."""
 
 import base64
 import email
@@ -49,12 +49,14 @@ TWICE = (q(b(PAYLOADS[0])), b(q(q(PAYLOADS[0]))))
 
 
 def reads_well(composed: ComposedMessage) -> Message:
-    """The message, which has no field that we did not write, and no line break in any value, also decoded."""
+    """Return the message. Checks that it has only fields that the appliance wrote, and no line break in any value, also
+    decoded.
+    """
     read = email.message_from_bytes(with_bcc(composed.wire, composed.bcc_header).read())
     names = [name.lower() for name in read]
     usual = {"from", "to", "cc", "bcc", "subject", "date", "message-id", "in-reply-to", "references", "mime-version"}
     assert len(names) == len(set(names))
-    usual |= {"reply-to", "list-post"}  # of a draft
+    usual |= {"reply-to", "list-post"}  # for a draft
     assert set(names) <= usual | {"content-type", "content-transfer-encoding", "content-disposition", "content-id"}
     assert "bcc" not in names or composed.bcc_header
     for part in read.walk():
@@ -72,7 +74,7 @@ def _decoded(text: str) -> str:
     return "".join(each.decode("latin_1") if isinstance(each, bytes) else str(each) for each, _ in found)
 
 
-# --- what a client gives ---
+# --- values from a client ---
 
 
 def file(name: str = "a.pdf", mime_type: str = "a/b", content_id: str | None = None) -> dict[str, object]:
@@ -104,7 +106,7 @@ def test_what_a_client_gives_is_refused(place: str, text: str) -> None:
         composed = compose(OutgoingMessage(**given), message_id=MESSAGE_ID, date=DATE)  # type: ignore[arg-type]
     except ValueError:
         return
-    # Only a text that is to be read literally may pass: encoded words that hold encoded words.
+    # Only a text that readers take literally may pass: encoded words inside encoded words.
     assert text in TWICE
     reads_well(composed)
 
@@ -121,7 +123,7 @@ def test_ids_with_such_are_left_out(text: str) -> None:
             compose(outgoing, message_id=bad, date=DATE)
 
 
-# --- what a parent brings along ---
+# --- values from a parent ---
 
 MIXED = "Content-Type: multipart/mixed; boundary=b\r\n\r\n"
 PARENT_PLACES = [

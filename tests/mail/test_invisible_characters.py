@@ -1,4 +1,4 @@
-"""Characters that nobody sees, and those that look like them and belong to what is seen."""
+"""Characters that nobody sees, and similar ones that belong to visible text."""
 
 import pytest
 

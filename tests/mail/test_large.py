@@ -71,7 +71,7 @@ def test_the_end_tells_the_size(line: int, behind: bytes) -> None:
     for size in (*range(1, 300), *range(50_000, 50_300)):
         encoded = base64.b64encode(b"x" * size)
         whole = b"\r\n".join(encoded[start : start + line] for start in range(0, len(encoded), line)) + behind
-        for wrong in (0, 30, -30, -64, -100):  # servers' sizes are wrong at times
+        for wrong in (0, 30, -30, -64, -100):  # servers sometimes report wrong sizes
             told = max(1, len(whole) + wrong)
             (end,) = part_ends(replace(PDF, octets=told))
             assert size_by_end(end, whole[end.offset :][: end.count]) in (size, None if told != len(whole) else size)

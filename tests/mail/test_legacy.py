@@ -1,4 +1,4 @@
-"""Messages that release 0.10 stored for later: they go as they were, but for what would keep them from going."""
+"""Scheduled messages of release 0.10: they are sent unchanged, except for anything that would prevent sending."""
 
 import email
 import email.policy

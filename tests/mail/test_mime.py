@@ -1,4 +1,4 @@
-"""What is decoded piece by piece is what is decoded as a whole, wherever the pieces are cut."""
+"""Decoding in pieces equals decoding as a whole, wherever the pieces are cut."""
 
 import base64
 import binascii

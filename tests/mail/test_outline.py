@@ -1,4 +1,4 @@
-"""A large message is read without its files, and says the same."""
+"""A large message is read without its files, with the same result."""
 
 import random
 import time

@@ -304,7 +304,7 @@ def test_a_header_that_is_empty_or_all_there_is_is_not_missing(source: bytes) ->
 def test_only_html() -> None:
     read = head("Content-Type: text/html; charset=utf-8", "<style>x</style><p>Grüße &amp; so</p>".encode())
     assert (read.text, read.html) == (None, "<style>x</style><p>Grüße &amp; so</p>")
-    # Without an analysis any of it may be hidden, and a preview has no warning beside it.
+    # Without an analysis any of it may be hidden, and a preview shows no warning.
     assert (read.snippet, read.warnings) == ("", (UNANALYZED_PREVIEW,))
 
 
@@ -396,7 +396,7 @@ PIECES = st.lists(st.sampled_from(BITS) | st.binary(max_size=8), max_size=30)
 
 
 def sound(read: ParsedMessage) -> None:
-    """Whatever was read can be written as UTF-8, and its header values are on one line."""
+    """Check that everything read can be written as UTF-8, and that header values are on one line."""
     msgspec.json.encode(read)
     shown = [read.subject, *read.headers.values(), *(a.filename for a in read.attachments)]
     shown += [a.name for field in (read.to, read.cc) for a in field if isinstance(a.name, str)]

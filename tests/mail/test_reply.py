@@ -1,4 +1,4 @@
-"""Who a reply goes to, as a table over what a parent may look like."""
+"""The recipients of a reply, as a table of possible parents."""
 
 import pytest
 
@@ -10,7 +10,7 @@ OWN = ("me@example.com", "me@müller.example")
 
 
 def parent(*fields: str) -> tuple[Message, dict[str, str]]:
-    """A received message with these header fields."""
+    """Return a received message with these header fields."""
     return as_stored(("\r\n".join(fields) + "\r\n\r\nx").encode())
 
 
@@ -21,7 +21,7 @@ def people(text: str) -> tuple[Address, ...]:
 LIST = "List-Post: <https://lists.example.org/post>, <mailto:list@Example.org?subject=x>"
 # fmt: off
 CASES: list[tuple[list[str], dict[str, object], str, str]] = [
-    # one answers the writer
+    # a reply goes to the writer
     (["From: a@x.example", "To: me@example.com, b@x.example"], {}, "a@x.example", ""),
     (["From: a@x.example", "Reply-To: r@x.example, s@x.example", "To: b@x.example"], {}, "r@x.example s@x.example", ""),
     (["From: a@x.example", "Reply-To: me@example.com", "To: b@x.example"], {}, "a@x.example", ""),
@@ -47,7 +47,7 @@ CASES: list[tuple[list[str], dict[str, object], str, str]] = [
      {"everybody": True}, "a@x.example", ""),
     (["From: a@bücher.example", "Cc: A@xn--bcher-kva.example"], {"everybody": True}, "a@bücher.example", ""),
     (["From: a@x.example", "To: undisclosed-recipients:;"], {"everybody": True}, "a@x.example", ""),
-    # not only to ourselves while there is anybody else
+    # not only to the mailbox itself if there is anybody else
     (["From: a@x.example", "Reply-To: me@example.com", "To: me@example.com"], {"everybody": True}, "a@x.example", ""),
     (["From: a@x.example", "Reply-To: me@example.com", "To: b@x.example", "Cc: a@x.example, c@x.example"],
      {"everybody": True}, "a@x.example b@x.example", "c@x.example"),
@@ -62,10 +62,10 @@ CASES: list[tuple[list[str], dict[str, object], str, str]] = [
     (["Cc: c@x.example"], {"everybody": True}, "", "c@x.example"),
     (["To: b@x.example"], {"to": people("z@x.example")}, "z@x.example", ""),
     (["To: b@x.example"], {"to": ()}, "", ""),
-    # nobody can write to some
+    # mail cannot be sent to some
     (["From: a@x.example", "To: b@[192.0.2.1]", "Cc: c@-x.example, d@x.example"], {"everybody": True},
      "a@x.example", "d@x.example"),
-    # what is given stays
+    # given recipients stay
     (["From: a@x.example", "Cc: c@x.example"], {"to": people("z@x.example")}, "z@x.example", ""),
     (["From: a@x.example", "To: b@x.example", "Cc: c@x.example, z@x.example"],
      {"to": people("z@x.example"), "everybody": True}, "z@x.example", "c@x.example"),
@@ -74,7 +74,7 @@ CASES: list[tuple[list[str], dict[str, object], str, str]] = [
      "b@x.example", "a@x.example"),
     (["From: a@x.example", "Cc: c@x.example"], {"cc": (), "everybody": True}, "a@x.example", ""),
     (["From: a@-x.example", "Cc: c@x.example"], {"to": (), "everybody": True}, "", "c@x.example"),
-    # a mailing list hears answers to all, and only these (RFC 2369 3.4)
+    # a mailing list gets replies to all, and only these (RFC 2369 3.4)
     (["From: a@x.example", "To: me@example.com", LIST], {"everybody": True}, "a@x.example list@Example.org", ""),
     (["From: a@x.example", "To: me@example.com", LIST], {}, "a@x.example", ""),
     (["From: a@x.example", "To: LIST@example.org", LIST], {"everybody": True}, "a@x.example LIST@example.org", ""),

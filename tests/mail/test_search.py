@@ -1,4 +1,4 @@
-"""What a person may type, as a filter."""
+"""Typed queries and their filters."""
 
 import re
 
@@ -81,9 +81,9 @@ READING: list[tuple[str, MessageFilter]] = [
     ("invoice - March",               _terms("invoice", "March")),
     ("AND OR NOT",                    _terms("AND", "OR", "NOT")),
 ]
-#: queries that mean no message -> whether that is because they exclude themselves
+#: queries that match no message
 IMPOSSIBLE = ["!!!", '""', '"', "🙂", "- is:unread", "is:read is:unread", "from:!!!", "from:!!! invoice", "subject:*"]
-#: query -> what the refusal says
+#: query -> the error
 REFUSED: list[tuple[str, str]] = [
     ("is:important",            "Unknown value is:important. Supported values: is:unread, is:read, is:starred."),
     ("has:image",               "Unknown value has:image. Supported values: has:attachment."),
@@ -107,7 +107,7 @@ REFUSED: list[tuple[str, str]] = [
     ('"' + "word " * 101 + '"', "A query can have at most 100 words, including the words of its phrases."),
     ("word " * 51,              "A query can have at most 50 words and phrases."),
 ]
-#: query -> what in it looks like a key and is none
+#: query -> parts that look like keys and are not
 MISREAD: list[tuple[str, tuple[str, ...]]] = [
     ("",                                ()),
     ("invoice from:ada is:read",        ()),
@@ -194,13 +194,13 @@ def test_filters_that_exclude_each_other_mean_nothing(one: MessageFilter, two: M
     assert search.combine_filters([two, one]).is_impossible
 
 
-# --- What is said of a body in which a text was searched ---
+# --- The result for a body in which a text was searched ---
 
 
 LONG = " ".join(f"word{number}" for number in range(100))
 
 # fmt: off
-#: body, text, what is shown of it (None: it does not stand there)
+#: body, text, the excerpt (None: the text does not occur)
 SHOWN: list[tuple[str, str, str | None]] = [
     ("Here it is.",                   "it is",         "Here it is."),
     ("Here it is.",                   "IT IS",         "Here it is."),
@@ -262,7 +262,7 @@ def test_only_so_much_is_looked_through() -> None:
 
 
 def test_html_that_is_not_analyzed_says_nothing() -> None:
-    """What is hidden in it could stand in an excerpt."""
+    """Hidden text of it could appear in an excerpt."""
     excerpts = ExcerptFinder("plan", TAG_READER)
     assert excerpts.find(None, "<p hidden>The plan</p>") == SearchScanLimit()
     assert excerpts.find(None, "<p>The plan</p>") == SearchScanLimit()

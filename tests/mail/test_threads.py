@@ -171,7 +171,7 @@ def test_forward_subject(subject: str, forward: str) -> None:
         ("<p>", (), (), ("<p>",)),
         ("<p>", ("<a>", "<b>"), ("<b>",), ("<a>", "<b>", "<p>")),
         ("<p>", (), ("<b>",), ("<b>", "<p>")),
-        ("<p>", (), ("<b>", "<c>"), ("<p>",)),  # RFC 5322 3.6.4: only a single In-Reply-To stands in
+        ("<p>", (), ("<b>", "<c>"), ("<p>",)),  # RFC 5322 3.6.4: only a single In-Reply-To serves as References
         ("<p>", ("<a>", "<p>", "<a>"), (), ("<a>", "<p>")),
         (None, ("<a>",), (), ("<a>",)),
         (None, (), (), ()),

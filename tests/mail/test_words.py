@@ -1,4 +1,4 @@
-"""What is found by what, held against the index itself."""
+"""Searches and the texts that they find, tested with the index itself."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,7 +13,7 @@ Found = Callable[..., bool]
 
 @pytest.fixture(scope="module")
 def index() -> Iterator[apsw.Connection]:
-    """An index as the store has it, in memory."""
+    """Return an index like that of the store, in memory."""
     connection = apsw.Connection(":memory:")
     connection.execute(
         "CREATE VIRTUAL TABLE message_index USING fts5(subject, sender, recipients, body, scope, content='',"
@@ -25,7 +25,7 @@ def index() -> Iterator[apsw.Connection]:
 
 @pytest.fixture
 def finds(index: apsw.Connection) -> Iterator[Found]:
-    """Whether a term finds a text that stands in one column."""
+    """Return a function that tests whether a term finds a text in one column."""
 
     def look(text: str, term: SearchTerm, column: str = "body") -> bool:
         index.execute(
@@ -41,7 +41,7 @@ def finds(index: apsw.Connection) -> Iterator[Found]:
 
 
 # fmt: off
-#: text, what is searched, whether it is found
+#: text, search, whether it is found
 FINDING: list[tuple[str, str, bool]] = [
     ("The invoice is due",       "invoice",              True),
     ("The invoice is due",       "INVOICE",              True),
@@ -95,7 +95,7 @@ FINDING: list[tuple[str, str, bool]] = [
     ("a1",                       "a1",                   True),
     ("other",                    "a1",                   False),
 ]
-#: field of the term -> the columns it is found in
+#: field of the term -> columns in which it is found
 FIELDS: list[tuple[SearchedField, set[str]]] = [
     ("any",     {"subject", "sender", "recipients", "body"}),
     ("from",    {"sender"}),

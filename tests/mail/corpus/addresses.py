@@ -1,5 +1,5 @@
-"""Address lists: RFC 5322 3.4 and its appendix A, obsolete forms, and what people and programs write."""
-# ruff: noqa: E501 - a case on one line is easier to compare with its neighbours
+"""Address lists: RFC 5322 3.4 and its appendix A, obsolete forms, and forms that people and programs write."""
+# ruff: noqa: E501 - a case on one line is easier to compare with its neighbors
 
 from tests.mail.corpus.case import Case, addresses, case
 

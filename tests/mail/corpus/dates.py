@@ -1,4 +1,4 @@
-"""Dates: RFC 5322 3.3, the obsolete ones of 4.3, and others that are seen."""
+"""Dates: RFC 5322 3.3, the obsolete ones of 4.3, and others that occur in practice."""
 
 from tests.mail.corpus.case import Case, dates
 
@@ -36,7 +36,7 @@ CASES: list[Case] = [
             ("Sun, 1 Mar 2026 12:30:05 EDT", "2026-03-01 16:30:05"),
             ("Sun, 1 Mar 2026 12:30:05 CST", "2026-03-01 18:30:05"),
             ("Sun, 1 Mar 2026 12:30:05 PDT", "2026-03-01 19:30:05"),
-            ("Sun, 1 Mar 2026 12:30:05 A", "2026-03-01 12:30:05"),  # RFC 5322 4.3: military zones say nothing
+            ("Sun, 1 Mar 2026 12:30:05 A", "2026-03-01 12:30:05"),  # RFC 5322 4.3: military zones have no meaning
             ("Sun, 1 Mar 2026 12:30:05 XYZ", "2026-03-01 12:30:05"),
             ("Sun , 1 Mar 2026 12 : 30 : 05 +0100", "2026-03-01 11:30:05"),
         ],

@@ -1,5 +1,5 @@
-"""Parameters and file names: RFC 2045 5.1, RFC 2183, RFC 2231, and what programs write instead."""
-# ruff: noqa: E501 - a case on one line is easier to compare with its neighbours
+"""Parameters and file names: RFC 2045 5.1, RFC 2183, RFC 2231, and other forms that programs write."""
+# ruff: noqa: E501 - a case on one line is easier to compare with its neighbors
 
 from tests.mail.corpus.case import Case, names
 

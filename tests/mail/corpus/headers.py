@@ -1,5 +1,5 @@
-"""Header fields: folding, encoded words (RFC 2047), raw UTF-8 (RFC 6532), ids, and fields that are broken."""
-# ruff: noqa: E501 - a case on one line is easier to compare with its neighbours
+"""Header fields: folding, encoded words (RFC 2047), raw UTF-8 (RFC 6532), IDs, and broken fields."""
+# ruff: noqa: E501 - a case on one line is easier to compare with its neighbors
 
 from tests.mail.corpus.case import Case, case, subjects, verbatim
 

@@ -1,5 +1,5 @@
-"""Trees of parts: RFC 2046 5.1, RFC 2387, RFC 2392, RFC 2557, RFC 8621 4.1.4; and boundaries that are broken."""
-# ruff: noqa: E501 - a case on one line is easier to compare with its neighbours
+"""Trees of parts: RFC 2046 5.1, RFC 2387, RFC 2392, RFC 2557, RFC 8621 4.1.4; and broken boundaries."""
+# ruff: noqa: E501 - a case on one line is easier to compare with its neighbors
 
 from tests.mail.corpus.case import Case, case, verbatim
 

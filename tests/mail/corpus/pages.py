@@ -1,5 +1,5 @@
-"""Messages of HTML: where its character set is told, what a preview shows of it, and what it must not show."""
-# ruff: noqa: E501 - a case on one line is easier to compare with its neighbours
+"""Messages of HTML: the declaration of the character set, and the text that a preview shows or must not show."""
+# ruff: noqa: E501 - a case on one line is easier to compare with its neighbors
 
 from tests.mail.corpus.case import Case, case, verbatim
 
@@ -10,7 +10,7 @@ def page(body: str | bytes, parameters: str = "; charset=utf-8") -> bytes:
 
 
 def shown(name: str, body: str, snippet: str) -> Case:
-    """A page of which a preview shows this."""
+    """Return a page with the expected preview."""
     return verbatim(name, page(body), text=None, html=body, snippet=snippet)
 
 

@@ -1,5 +1,5 @@
-"""Reports, signed and encrypted mail, parts that lie elsewhere, and what particular programs send."""
-# ruff: noqa: E501 - a case on one line is easier to compare with its neighbours
+"""Reports, signed and encrypted mail, external parts, and mail of particular programs."""
+# ruff: noqa: E501 - a case on one line is easier to compare with its neighbors
 
 from tests.mail.corpus.case import Case, case
 

@@ -1,4 +1,4 @@
-"""Texts: transfer encodings (RFC 2045 6), character sets as declared and as meant, format=flowed (RFC 3676)."""
+"""Texts: transfer encodings (RFC 2045 6), declared and actual character sets, format=flowed (RFC 3676)."""
 
 from tests.mail.corpus.case import Case, case, texts, verbatim
 

@@ -1,4 +1,4 @@
-"""The text between tags, where nothing is known of what is seen."""
+"""The text between tags, without knowledge of what is visible."""
 
 import time
 

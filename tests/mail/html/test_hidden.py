@@ -1,4 +1,4 @@
-"""What senders hide does not come out, in any form, and is counted; what is nearly so, and is seen, stays."""
+"""Text that senders hide is removed in every form, and counted. Visible text with a similar style stays."""
 
 import re
 from pathlib import Path
@@ -115,7 +115,7 @@ def test_what_cannot_be_judged_is_a_warning_of_its_own() -> None:
     assert not HiddenText({}, {"mask": 0})
 
 
-# --- the HTML that is given ---
+# --- the resulting HTML ---
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A plain part that does not say what the HTML shows is found; two forms of one letter are not."""
+"""A plain part that differs from the HTML is found; two forms of one letter do not differ."""
 # ruff: noqa: E501 - letters as programs write them
 
 import time

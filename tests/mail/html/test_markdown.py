@@ -91,7 +91,7 @@ def test_a_long_text_needs_little_memory(sign: str, written: int) -> None:
     tracemalloc.start()
     try:
         assert len(to_markdown(text)) == pytest.approx(written * len(text), rel=0.01)
-        # Signs that are matched one by one in one go would need ten times as much.
+        # Matching all signs in one pass would need ten times as much.
         assert tracemalloc.get_traced_memory()[1] < 40 * len(text)
     finally:
         tracemalloc.stop()

@@ -47,7 +47,7 @@ from mailbox_appliance.mail.html.tokenizer import MAX_INPUT
         ("<p class='hidden'>yes</p>", "yes"),
         ("1 < 2 > 0 <3 </ a>b", "1 < 2 > 0 <3 b"),  # HTML 13.2.5.7: a comment
         ("<a title='>'>x</a>", "x"),
-        ('x<p title="unclosed>a</p><p>b</p>', "x"),  # as browsers: what never ends is not shown
+        ('x<p title="unclosed>a</p><p>b</p>', "x"),  # as in browsers: an element without an end is not shown
         ("<a <b>x</b>", "x"),
         ("</p></ul></pre></a></blockquote>x", "x"),
         ("<x:y-z>a</x:y-z>", "a"),

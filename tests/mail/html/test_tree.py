@@ -1,18 +1,18 @@
-"""What is closed by which tag, where that decides what is seen, and what counts where a bound is passed."""
+"""The tags that close elements, if that decides about visibility; and the rules that count beyond a bound."""
 
 import pytest
 
 from mailbox_appliance.mail.html.analysis import extract_visible, visible_text
 
 DEEP = "<div>" * 1_990
-#: Takes more comparisons than there may be, and fits nothing.
+#: Needs more comparisons than allowed, and matches nothing.
 TOO_MANY = "<style>.z div i{%s}</style>" + DEEP + "<i>X</i>"
 
 
 @pytest.mark.parametrize(
     ("html", "is_seen"),
     [
-        ("<p>" + "<b style='display:none'>" * 5 + "</p></b></b></b>X", True),  # three go on behind it
+        ("<p>" + "<b style='display:none'>" * 5 + "</p></b></b></b>X", True),  # three continue after it
         ("<p>" + "<b style='display:none'>" * 5 + "</p></b></b>X", False),
         ("<p style='display:none'><button></p>X</button>", False),  # closes no paragraph around a button
         ("<div style='display:none'><table>X</table></div>", False),
