@@ -21,9 +21,9 @@ DIFFERENCE_WARNING = own_text(
     " it."
 )
 LONGEST_COMPARED = 50_000  # characters that are compared
-# Characters of HTML text with its addresses, and words in which the plain text is searched.
+# Characters of HTML text, which includes its addresses; and words of each text that are compared.
 _LONGEST_HTML_TEXT, _MOST_WORDS = 1_000_000, 60_000
-_RUN_WORDS, _RUN_LETTERS = 5, 12  # the shortest run that counts; letters for scripts without spaces
+_RUN_WORDS, _RUN_LETTERS = 5, 12  # of the shortest run that counts; letters, for scripts without spaces
 _STUB = 4  # a plain text with fewer than one in this many words of the HTML is a stub
 
 # Content of only one form: addresses, pictures, references to links, and entities. Only ASCII: a sentence in Chinese

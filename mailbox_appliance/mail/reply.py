@@ -87,7 +87,7 @@ def _first_recipients(
     for address in first:
         if not is_writable(address.email):
             # Not quoted: a sender chose it, and AI agents would read it as the appliance's own words.
-            raise ValueError("Mail cannot be sent to the address that this message wants replies at. Set `to`.")
+            raise ValueError("Mail cannot be sent to the reply address of this message. Set `to`.")
     return first
 
 

@@ -149,7 +149,7 @@ def test_who_is_left_out_is_told() -> None:
     ],
 )
 def test_whom_nobody_can_write_to_is_told(field: str, everybody: bool) -> None:
-    with pytest.raises(ValueError, match=r"cannot be sent to the address .* Set `to`"):
+    with pytest.raises(ValueError, match=r"cannot be sent to the reply address .* Set `to`"):
         reply_recipients(*parent(field, "To: b@x.example"), OWN, everybody=everybody)
 
 

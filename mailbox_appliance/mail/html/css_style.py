@@ -23,7 +23,7 @@ FAR_AWAY = 400.0  # pixels to the left or above, outside every screen
 VERY_FAR_AWAY = 5_000.0  # in any direction: nobody scrolls that far
 _SEEN_PADDING = 8.0  # pixels of padding in which some of the content is visible
 _COVERING = 10.0  # pixels by which a box overlaps the line before it
-_LEAST_COVER = 0.3  # opacity
+_LEAST_COVER = 0.3  # opacity above which a background covers text
 # visible without a background of their own
 _PAINTED_ELEMENTS = frozenset({"img", "hr", "textarea", "svg", "input", "button"})
 _PAINTING_PROPERTIES = ("box-shadow", "border", "border-image", "backdrop-filter")
