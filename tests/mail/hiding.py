@@ -199,7 +199,7 @@ HIDDEN: dict[str, list[str]] = {
         "<div style='font-size:0'><p style='font-size:16px'><p>X</div>",
         "<div style='font-size:0'><li style='font-size:16px'><li>X</div>",
     ],
-    "colour": [
+    "color": [
         style("color:white"),
         style("color:#fff"),
         style("color:#FEFEFE"),

@@ -37,7 +37,7 @@ TECHNIQUES: Mapping[str, str] = {
         " lines or boxes of at most 1 pixel with hidden overflow. Also `scale(0)`, rotations by 90 degrees out of the"
         " page, and a `clip` or `clip-path` that leaves nothing"
     ),
-    "colour": (
+    "color": (
         "text in nearly the same color as the color or gradient behind it (contrast below 1.25 to 1), and transparent"
         " text"
     ),

@@ -219,8 +219,9 @@ def _depends_on_parent(value: object) -> bool:
 
 
 def own_doubts(name: str, declared: Mapping[str, object], letters: float, low: str, *, inline: bool) -> frozenset[str]:
-    """Return names of the styles of an element that may hide it and everything in it. `low`: the value of `lowness_of` for the box
-    around it.
+    """Return names of the styles of an element that may hide it and everything in it.
+
+    `low`: the value of `lowness_of` for the box around it.
     """
     found = {
         value.name
@@ -312,7 +313,7 @@ class Style:
     same_for_blocks: bool = True  # a block inside without declarations looks the same
     moves_line: bool = False  # the rest of its line is outside every screen
     doubts: frozenset[str] = frozenset()  # unjudged styles of it and of those around it; its content cannot undo them
-    unsure: frozenset[tuple[str, str]] = frozenset()  # inherited properties that cannot be judged, with names for the warning
+    unsure: frozenset[tuple[str, str]] = frozenset()  # unjudged inherited properties, with names for the warning
     folded: bool = False  # it is visible after the reader unfolds it
     hidden: str = ""
     unjudged: tuple[str, ...] = ()  # why it is unknown whether its text is visible
@@ -334,7 +335,7 @@ UNSHOWN_STYLE = Style(gone="element", hidden="element")  # for elements that no 
 def judge(style: Style) -> Style:
     """Set whether the values of a style hide its text, or why that is unknown. Returns the style."""
     by_colour = _is_hidden_by_colour(style)
-    style.hidden = style.gone or _letter_technique(style) or ("colour" if by_colour is True else "")
+    style.hidden = style.gone or _letter_technique(style) or ("color" if by_colour is True else "")
     style.unjudged = ()
     if not style.hidden and (by_colour or style.doubts or style.unsure or style.folded):
         names = style.doubts | {name for _, name in style.unsure}

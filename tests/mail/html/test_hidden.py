@@ -54,7 +54,7 @@ def test_known_safe_style_gives_no_warning(html: str) -> None:
     ("html", "counts"),
     [
         ("<div hidden>a<p>b</p><img src=x>c</div>", {"display": 1}),
-        ("<p hidden>a</p><p hidden>b</p><p style='color:#fff'>c</p>", {"display": 2, "colour": 1}),
+        ("<p hidden>a</p><p hidden>b</p><p style='color:#fff'>c</p>", {"display": 2, "color": 1}),
         ("<p hidden></p><p hidden> &nbsp;&zwnj;\u200b </p><p hidden><b></b></p>", {}),
         ("<p hidden><img src=x></p>", {"display": 1}),
         ("<img src=x style='display:none'><img src=x width=1 height=1 alt=''>", {}),
@@ -73,8 +73,8 @@ def test_how_much_is_left_out(html: str, counts: dict[str, int]) -> None:
 
 
 def test_the_counts_make_one_sentence() -> None:
-    many = HiddenText({"display": 1, "colour": 1, "zero-width": 10}) + HiddenText({"bidi": 4})
-    assert many.warnings() == ("Hidden text was removed: 2 passages (colour 1, display 1), 14 invisible characters.",)
+    many = HiddenText({"display": 1, "color": 1, "zero-width": 10}) + HiddenText({"bidi": 4})
+    assert many.warnings() == ("Hidden text was removed: 2 passages (color 1, display 1), 14 invisible characters.",)
     assert HiddenText({"bidi": 1}).warnings() == ("Hidden text was removed: 1 invisible character.",)
     assert HiddenText({"size": 1}).warnings() == ("Hidden text was removed: 1 passage (size 1).",)
     assert (HiddenText() + HiddenText()).warnings() == ()
