@@ -333,8 +333,8 @@ def lookup_fault(server: ServerName, error: Exception) -> RemoteFault:
 
 # --- Replies of real servers: which refusal is which fault. One table, read from the top; the first row counts ---
 #
-# The free text of a reply is matched here, where the fault is made, and is never kept, logged or quoted. A reply
-# that no row knows stays what its code says.
+# The free text of a reply is matched here, where the fault is created, and is never kept, logged or quoted. A reply
+# without a matching row keeps the meaning of its code.
 #
 # Where the texts are from:
 #     Google ....... support.google.com/mail/answer/7126229, support.google.com/a/answer/3726730 (SMTP errors),
@@ -561,7 +561,7 @@ def account_error_of(fault: RemoteFault) -> AccountError:
 
 # --- How far a connection got ---
 #
-# For addresses near the appliance (this computer, private networks), telling a closed, a silent and an open port apart
+# For addresses near the appliance (this computer, private networks), distinguishing a closed, a silent and an open port
 # would let members use the appliance as a port scanner, in networks that they have no access to.
 
 

@@ -182,7 +182,7 @@ BUILT_IN: Mapping[OAuthProvider, KnownProvider] = {"google": GOOGLE, "outlook": 
 #     imap = {host = "outlook.office365.us", port = 993, security = "tls"}
 #
 # and the scopes of Graph, for one's own and for shared mailboxes. What it leaves out stays as it is. Addresses are
-# https://. `upload_hosts`, each a host or host:port, are besides those of the table.
+# https://. `upload_hosts`, each a host or host:port, are added to those of the table.
 
 
 _LARGEST_FILE = 1 << 16

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from mailbox_appliance.cli.examples import example_of
 
 from mailbox_appliance.cli import main
-from mailbox_appliance.cli.examples import example_of
 from mailbox_appliance.cli.groups import Root, global_options
 from mailbox_appliance.cli.main import ENTRIES
 from mailbox_appliance.log_events import EVENTS, LIBRARY_EVENT

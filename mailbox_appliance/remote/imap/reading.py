@@ -197,7 +197,7 @@ def _fetch_past_refusals(
     """Fetch all messages at once, and after a refusal ever fewer at a time. `refused` receives those that fail alone.
 
     Seen in practice: one message that the server cannot read fails the whole FETCH. If all of several messages are
-    refused, or the server reports a fault of its own, the cause is not the messages: then it raises the RemoteFault.
+    refused, or the server reports an internal error, the cause is not the messages: then it raises the RemoteFault.
     """
     is_any_told = False
     for told in _fetch_by_halves(wire, uids, items, refused, with_flags):

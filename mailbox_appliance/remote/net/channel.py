@@ -21,7 +21,7 @@ class TooLong(Exception):
 class Channel:
     """A connected socket with a buffer of its own. Raises TimeoutError, OSError or TooLong; the end is empty bytes.
 
-    A response must be complete `timeout` seconds after `restart_timeout`. With `patient` it may take up to
+    A response must be complete `timeout` seconds after `restart_timeout`. With `patient` it may last up to
     LONGEST_ANSWER, as long as it moves at the slowest rate and no silence exceeds `timeout`. `contact` may end it
     earlier.
     """
