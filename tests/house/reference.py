@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from mailbox_appliance.cli.examples import example_of
 
 from mailbox_appliance.cli import main
 from mailbox_appliance.cli.groups import Root, global_options
+from mailbox_appliance.cli.help_examples import example_of
 from mailbox_appliance.cli.main import ENTRIES
 from mailbox_appliance.log_events import EVENTS, LIBRARY_EVENT
 from mailbox_appliance.settings import OPTIONS, Option
