@@ -20,7 +20,6 @@ SAME_NOUN = {
     "deliveries",
     "drafts",
     "errors",
-    "examples",
     "files",
     "folders",
     "graph",

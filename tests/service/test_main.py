@@ -284,7 +284,7 @@ def test_a_second_process(tmp_path: Path) -> None:
         ),
         (
             "[remote]\nca_file = '/dev/null'\n",
-            "/dev/null, the file of the setting remote.ca_file, holds no certificate",
+            "/dev/null, the file of the setting remote.ca_file, contains no certificate",
         ),
     ],
 )
@@ -410,4 +410,4 @@ def test_serve_upgrades_and_says_how_far_it_is(tmp_path: Path) -> None:
     ]
     assert all(step.startswith("{") for step in steps if "mem_4" in step)
     logged = "".join(file.read_text() for file in (folder / "logs").iterdir())
-    assert [text in logged for text in ("store_upgraded", "-migration.mbxbackup", "The member mem_4")] == [True] * 3
+    assert [text in logged for text in ("store_upgraded", "-migration.mbxbackup", "the member mem_4")] == [True] * 3
