@@ -17,7 +17,7 @@ def release_notes(*arguments: str) -> "subprocess.CompletedProcess[str]":
 def test_the_part_of_this_release_is_printed() -> None:
     finished = release_notes(__version__)
     assert (finished.returncode, finished.stderr) == (0, "")
-    assert finished.stdout.startswith("- ")
+    assert finished.stdout.startswith("### Upgrade notes\n")
     assert "\n## " not in finished.stdout
     assert f"\n\n{finished.stdout}" in CHANGELOG.rstrip() + "\n"
     assert CHANGELOG.partition(f"\n## {__version__}")[2].partition("\n")[2].startswith(f"\n{finished.stdout[:200]}")
