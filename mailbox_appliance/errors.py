@@ -70,6 +70,9 @@ class Invalid(Problem):
 
     @property
     def message(self) -> str:
+        if len(self.details) > 1 and type(self) is Invalid:
+            first = self.details[0]
+            return f"The request has {len(self.details)} errors. The first is at {first.path}: {first.message}"
         place = self.details[0].path if len(self.details) == 1 else ""
         return f"{super().message.removesuffix('.')} ({place})." if place else super().message
 
@@ -220,6 +223,12 @@ class NotFound(Problem):
     code = "not_found"
 
 
+class UnknownFolder(NotFound):
+    """No folder has this ID, role or name. List the folders of the mailbox to see which exist."""
+
+    code = "not_found"
+
+
 class NothingToRemove(NotFound):
     """There is no {what} to remove."""
 
@@ -241,6 +250,14 @@ class Conflict(Problem):
 class IdempotencyConflict(Conflict):
     """This idempotency key was already used for a different request{operation}. Check that delivery
     (`get_delivery_operation`, `emails delivery-status`) before you send with a new key.
+    """
+
+    code = "idempotency_conflict"
+
+
+class KeyOfRemovedMailbox(IdempotencyConflict):
+    """This idempotency key was already used for a message of a mailbox that was removed since. That message may have
+    been sent. Use a new key only for a new message.
     """
 
     code = "idempotency_conflict"

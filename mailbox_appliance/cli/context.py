@@ -104,7 +104,8 @@ class Invocation:
             _require_reachable(instance)
             raise Failure(
                 "unauthenticated",
-                "You are not signed in. Run `mailbox-appliance login`, or set MAILBOX_APPLIANCE_TOKEN.",
+                "You are not signed in. Run `mailbox-appliance login` (`mailbox-appliance setup` on a new appliance),"
+                " or set MAILBOX_APPLIANCE_TOKEN.",
                 ACCESS,
             )
         return ApiClient(instance.url, token, instance.fingerprint)

@@ -1,5 +1,6 @@
 """The shape of the command line: command groups, global options, and shell completion."""
 
+import difflib
 import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -75,7 +76,25 @@ class _Command(_WithExample):
         return super().shell_complete(ctx, incomplete or "-") + complete_hidden_options(self, incomplete or "-")
 
 
-class _Group(_WithExample, click.Group):
+class _Commands(_WithExample, click.Group):
+    """A group that suggests commands for one that it does not have."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the words name. Raises click.UsageError with similar names, or all of a group."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            names = self.list_commands(ctx)
+            similar = difflib.get_close_matches(args[0], names, 3) if args else []
+            hint = f"Commands: {', '.join(names)}." if ctx.parent is not None else ""
+            if similar:
+                hint = f"Did you mean {' or '.join(similar)}?"
+            raise click.UsageError(f"{error.message} {hint}".strip(), ctx) from error
+
+
+class _Group(_Commands):
     """A group of commands about one noun."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -167,7 +186,7 @@ def group(name: str, text: str, commands: Sequence[click.Command]) -> click.Grou
     )
 
 
-class Root(_WithExample, click.Group):
+class Root(_Commands):
     """The top of the tree. The table has each command's summary; a command's module is imported when it is used.
 
     `sections`: the listed commands by heading; without it the list has one heading.

@@ -350,7 +350,7 @@ def _show_table(invocation: Invocation, answer: Any, columns: Sequence[str], vie
 
 
 #: Columns of a list of deliveries; a single delivery is shown in full.
-DELIVERY_COLUMNS = ("operationId", "kind", "status", "error.code")
+DELIVERY_COLUMNS = ("operationId", "kind", "status", "createdAt", "recipients", "subject", "error.code")
 _PROGRAM = "mailbox-appliance"
 #: Commands that show an operation and that resolve it.
 _VERBS = ("delivery-status", "resolve")

@@ -91,7 +91,7 @@ def failure_from_answer(status: int, answer: object, retry_after: str | None = N
         if isinstance(detail, dict)
     ]
     message, request_id = str(error.get("message", "")), error.get("requestId")
-    if retry_after is not None and re.fullmatch(r"[0-9]{1,9}", retry_after):
+    if status == 429 and retry_after is not None and re.fullmatch(r"[0-9]{1,9}", retry_after):
         message += f" Wait {int(retry_after)} s."
     return Failure(
         error["code"],

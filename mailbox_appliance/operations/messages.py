@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Invalid, NotFound
+from mailbox_appliance.errors import Invalid, UnknownFolder
 from mailbox_appliance.mail import search
 from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.base import OwnText, Page, own_text
@@ -300,7 +300,7 @@ def _list_page(
         found = [appliance.store.folders.find(account_id, folder) for account_id in ids]
         folders = [one.number for one in found if one is not None]
         if not folders:
-            raise NotFound(what="folder")
+            raise UnknownFolder
     position = decode_cursor(cursor, name, folder, wanted)
     items, more = appliance.store.messages.list(
         ids, wanted, folders=folders, before=position, limit=limit, reader=appliance.html_readers.for_request()

@@ -13,7 +13,7 @@ mailbox gone    failed: account_removed     failed: account_removed    failed: a
 import logging
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -140,6 +140,17 @@ _WARNINGS: dict[str | None, tuple[str, ...]] = {
 }
 
 
+#: The warning for a rejection that no known reply text explains.
+_REJECTED: Mapping[str, str] = {
+    "sender_rejected": own_text(
+        "The mail server does not accept this sender address for this mailbox. Nobody received the message."
+        " `mailbox-appliance accounts addresses` lists the addresses it may accept."
+    ),
+    "message_rejected": own_text("The mail server rejected the content of the message. Nobody received it."),
+    "message_too_large": own_text("The message exceeds the size limit of the mail server. Nobody received it."),
+}
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The end of an attempt. `problem` is the answer to an immediate request whose operation was withdrawn."""
@@ -201,6 +212,8 @@ class Recorder:
                     warnings.append(OwnText(named_fault(reply.name, "smtp").reason))
                 if why is not None:
                     warnings.append(why)
+                if not warnings and code in _REJECTED:
+                    warnings.append(_REJECTED[code])
                 self._fail(work, code, warnings, reply)
             case TemporaryFailure():
                 return self._record_temporary_failure(work, verdict)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mailbox_appliance.clock import Clock, to_millis, to_timestamp
-from mailbox_appliance.errors import IdempotencyConflict, NotFound, NotUncertain, NotWaiting
+from mailbox_appliance.errors import IdempotencyConflict, KeyOfRemovedMailbox, NotFound, NotUncertain, NotWaiting
 from mailbox_appliance.model.base import own_text, to_stored_text
 from mailbox_appliance.model.deliveries import (
     AcceptedDelivery,
@@ -212,6 +212,8 @@ class Deliveries:
         if row is None:
             return None
         if row[11] != request_hash:
+            if self._database.row("SELECT 1 FROM accounts WHERE id = ?", (row[1],)) is None:
+                raise KeyOfRemovedMailbox
             raise IdempotencyConflict(operation=f": see the delivery operation {row[0]}")
         return AcceptedDelivery(to_delivery(row), warnings_of(row), is_new=False, is_shown=bool(row[10]))
 

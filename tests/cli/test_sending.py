@@ -186,7 +186,7 @@ def test_doubt_shows_in_lists(client_of: CommandLine, server: RecordingServer) -
     outcome = client_of("emails", "deliveries", *AT, "--format", "table")
     assert outcome.code == 0
     assert outcome.out.splitlines()[:3] == [
-        "OPERATION ID  KIND  STATUS     ERROR CODE",
+        "OPERATION ID  KIND  STATUS     CREATED AT  RECIPIENTS  SUBJECT  ERROR CODE",
         "dlv_0         send  succeeded  -",
         "dlv_1         send  uncertain  -",
     ]
