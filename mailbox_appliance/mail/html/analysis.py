@@ -1,7 +1,7 @@
-"""The visible content of HTML in the form that callers want, and the counts of the text that senders hide.
+"""Interface of the HTML package: the visible content of HTML as text, Markdown or HTML, and counts of hidden text.
 
 Analyzing hostile HTML takes seconds, so only a child process does it (`sync.parse_child`). All other callers use
-`TAG_READER`, or a reader that asks such a child.
+`TAG_READER`, which ignores styles, or a reader that asks that child process.
 """
 
 import re
@@ -58,10 +58,11 @@ _CHARACTERS = ("zero-width", "bidi")
 
 @dataclass(frozen=True)
 class HiddenText:
-    """The amounts removed, by technique: passages of text, and zero-width characters and direction controls.
+    """Counts of the hidden text in one body.
 
-    `unjudged`: styles that may hide text, by name, each with the number of elements that have it and whose text was
-    kept. The names come from a fixed vocabulary, so senders cannot choose them.
+    `counts`: removed passages of text, zero-width characters and direction controls, by technique. `unjudged`: styles
+    that may hide text but whose effect is unknown, by name; the number is that of the elements with this style, whose
+    text was kept. Names come from a fixed vocabulary, so senders cannot choose them.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -74,11 +75,15 @@ class HiddenText:
         return HiddenText(_add_counts(self.counts, other.counts), _add_counts(self.unjudged, other.unjudged))
 
     def warnings(self) -> tuple[str, ...]:
-        """Return warnings about the amount removed, and about styles that could not be judged."""
+        """Return the warnings for readers of the body: about removed text, and about styles that may hide text. Empty
+        if there is nothing to report.
+        """
         return tuple(filter(None, (self._left_out_warning(), self._unjudged_warning())))
 
     def _unjudged_warning(self) -> str:
-        """Return a warning with the most frequent styles first, and at most a few. Empty if there is none."""
+        """Return the warning about styles that may hide text: up to ten by name, the most frequent first. Empty if
+        there are none.
+        """
         found = sorted(
             ((count, name) for name, count in self.unjudged.items() if count), key=lambda one: (-one[0], one)
         )
@@ -90,7 +95,7 @@ class HiddenText:
         return own_text("Some text may be hidden: the appliance cannot judge {named}.", named=OwnText(", ".join(named)))
 
     def _left_out_warning(self) -> str:
-        """Return a warning about the amount removed; empty if nothing was."""
+        """Return the warning about removed passages and characters; empty if nothing was removed."""
         by_name = {name: count for name, count in sorted(self.counts.items()) if count and name not in _CHARACTERS}
         pieces = sum(by_name.values())
         characters = sum(self.counts.get(name, 0) for name in _CHARACTERS)
@@ -110,21 +115,26 @@ def _add_counts(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, i
 
 
 def visible_text(text: str) -> tuple[str, HiddenText]:
-    """Return plain text without invisible characters, and their counts. Line breaks of all kinds become line feeds."""
+    """Return plain text without invisible characters, and counts of the removed ones. Line breaks of all kinds become
+    line feeds.
+    """
     seen, zero_width, bidi = invisible_characters.strip_invisible(text)
     return seen, HiddenText({name: count for name, count in zip(_CHARACTERS, (zero_width, bidi), strict=True) if count})
 
 
 def visible_line(text: str) -> tuple[str, HiddenText]:
-    """Return text as `visible_text` does, on one line: line breaks and tabs become spaces."""
+    """Return text on one line without invisible characters, and counts of the removed ones. Line breaks and tabs become
+    spaces.
+    """
     seen, hidden = visible_text(text)
     return _LINE_BREAKS.sub(" ", seen).strip(), hidden
 
 
 def extract_visible(html: str, form: Form) -> tuple[str, HiddenText]:
-    """Return the visible content of HTML in one of three forms, and the counts of what was removed.
+    """Return the visible content of HTML as plain text, Markdown or HTML (`form`), and the counts of removed text.
 
-    Hostile HTML takes seconds of pure Python, so only the child process calls this (`sync.parse_child`).
+    Hostile HTML takes seconds of pure Python, so only the child process that parses mail calls this
+    (`sync.parse_child`).
     """
     from mailbox_appliance.mail.html.hidden_text import to_visible_html
     from mailbox_appliance.mail.html.text import to_markdown, to_text
@@ -144,7 +154,9 @@ def extract_visible(html: str, form: Form) -> tuple[str, HiddenText]:
 
 
 def extract_preview(html: str) -> str:
-    """Return some of the visible text of HTML, for a preview of one line. Only the child process calls this."""
+    """Return the first visible text of HTML, enough for a preview of one line. Only the child process that parses mail
+    calls this.
+    """
     from mailbox_appliance.mail.html.text import to_preview_text
 
     return to_preview_text(html)
@@ -200,8 +212,10 @@ _CELLS = frozenset({"td", "th"})
 
 @dataclass(frozen=True)
 class VisibleContent:
-    """The result of a reader. Without an analysis, `text` is plain text whatever the wanted form, including hidden
-    text.
+    """The content that an `HtmlReader` found in HTML, and the counts of hidden text.
+
+    If `is_analyzed` is false, styles were ignored: `text` is then plain text in any requested form and may include
+    hidden text. `is_whole`: whether all of the HTML was read.
     """
 
     text: str
@@ -211,23 +225,27 @@ class VisibleContent:
 
 
 class HtmlReader(Protocol):
-    """A reader of HTML. Never raises."""
+    """Interface for extracting the visible content of HTML. Implementations never raise."""
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return the visible content of HTML in a form."""
+        """Return the visible content of HTML in this form. The form `beginning` is plain text, at least enough for a
+        preview.
+        """
 
 
 class TagReader:
-    """A reader of the text between tags that ignores styles.
+    """A fast reader of HTML that returns the text between the tags and ignores styles, so hidden text is included.
 
-    `longest`: the number of characters that are read. From longer HTML, style sheets and scripts are removed first.
+    `longest`: the maximum number of characters to read. From longer HTML, style sheets and scripts are removed first.
     """
 
     def __init__(self, longest: int = MAX_INPUT) -> None:
         self._longest = longest
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return the text of the tags, in time linear in the length of the HTML."""
+        """Return the text between the tags as plain text, in any `form`, in time linear in the length of the HTML. For
+        `beginning`, only the first 20,000 characters of HTML are read.
+        """
         if form == "beginning":
             html = html[:_PREVIEW_CHARACTERS]
         html, is_whole = self._bound_html(html)
@@ -239,7 +257,7 @@ class TagReader:
         return any(visible_text(piece)[0].strip() for piece in _text_pieces(self._bound_html(html)[0]))
 
     def _bound_html(self, html: str) -> tuple[str, bool]:
-        """Return the HTML that is read, and whether that is all of it."""
+        """Return the part of the HTML to read, and whether that is all of it."""
         most = self._longest * _LOOKED_THROUGH
         is_whole = len(html) <= most
         if len(html) > self._longest:
@@ -253,8 +271,8 @@ PREVIEW_TAG_READER = TagReader(12_000)
 
 
 def _without_elements(html: str, name: str) -> str:
-    """Return the HTML without the first elements of that name. Plain searches are hundreds of times as fast as
-    tokenizing.
+    """Return the HTML without elements of this name, at most the first 1,000. It uses plain text searches, which are
+    hundreds of times as fast as the tokenizer.
     """
     small = html.lower()
     pieces: list[str] = []
@@ -270,9 +288,10 @@ def _without_elements(html: str, name: str) -> str:
 
 
 def text_of_tags(html: str) -> str:
-    """Return the text between tags: lines where blocks are, without scripts, style sheets, titles and comments.
+    """Return the text between tags, without scripts, style sheets, titles and comments. A block element starts a new
+    line.
 
-    Linear in the length of the HTML, of which 2 Mi characters are read (`tokenizer.MAX_INPUT`).
+    It reads the first 2 Mi characters of the HTML (`tokenizer.MAX_INPUT`), in linear time.
     """
     text = _EDGES.sub("\n", _SPACES.sub(" ", "".join(_text_pieces(html))))
     return _EMPTY_LINES.sub("\n\n", text).strip()

@@ -1,4 +1,6 @@
-"""The background behind letters: a color, and pictures over it (CSS Backgrounds 3, CSS Images 4)."""
+"""The background behind text: a color, and pictures over it (CSS Backgrounds 3, CSS Images 4). It shows whether text is
+invisible because it has the color of its background.
+"""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +21,9 @@ _MOST_STOPS = 20
 
 @dataclass(frozen=True, slots=True)
 class BackgroundPicture:
-    """A picture behind letters. `stops`: the colors of a gradient, in order."""
+    """A background picture or gradient behind text. `name`: its name in warnings. `stops`: the colors of a gradient, in
+    order.
+    """
 
     name: str
     stops: tuple[Colour, ...] = ()
@@ -30,13 +34,15 @@ class BackgroundPicture:
 
 @dataclass(frozen=True, slots=True)
 class Backdrop:
-    """A color, and a picture over it."""
+    """The background behind the text of an element: a color, and optionally a picture over it."""
 
     colour: Colour | UnjudgedValue = css_values.WHITE
     picture: BackgroundPicture | None = None
 
     def with_background(self, colour: Colour | UnjudgedValue | None, picture: BackgroundPicture | None) -> "Backdrop":
-        """Return the backdrop behind the letters of an element with this color and picture as its own background."""
+        """Return the backdrop of an element inside this one. `colour` and `picture`: the background that the element
+        itself declares, or None.
+        """
         if isinstance(colour, UnjudgedValue) or (colour and colour[3] >= 1):
             return Backdrop(colour, picture)
         found = self
@@ -54,7 +60,9 @@ class Backdrop:
         return Backdrop(found.colour, replace(picture, is_certain=False) if is_over else picture)
 
     def possible_colours(self) -> tuple[Colour, ...]:
-        """Return the colors that may be behind letters, if they are known."""
+        """Return the colors that may be behind text: those of a gradient, or the background color. Empty if they are
+        unknown.
+        """
         if isinstance(self.colour, UnjudgedValue):
             return ()
         if self.picture is None or not self.picture.stops:
@@ -62,7 +70,9 @@ class Backdrop:
         return tuple(_solid_colour(stop, self.colour) for stop in self.picture.stops)
 
     def hides_letters(self, letters: Colour) -> bool | UnjudgedValue:
-        """Whether letters of this color are invisible on this backdrop."""
+        """Whether text in the color `letters` is invisible on this backdrop. Returns an UnjudgedValue if that is
+        unknown.
+        """
         if isinstance(self.colour, UnjudgedValue):
             is_over = self.picture and self.picture.is_certain and self.picture.covers
             if not (is_over and self.picture and all(stop[3] >= 1 for stop in self.picture.stops)):
@@ -93,7 +103,9 @@ def _is_unseen_on(letters: Colour, backdrop: Backdrop) -> bool | UnjudgedValue:
 
 
 def parse_picture(value: str, *, covers: bool = True) -> BackgroundPicture | None:
-    """Return the pictures of a background, or None if it has none."""
+    """Return the picture or gradient in the value of a CSS background, or None if it has none. `covers`: whether the
+    picture covers the whole box, so that the color below is invisible.
+    """
     is_gradient = GRADIENT.search(value) is not None
     other = _ANY_PICTURE.search(value)
     if not is_gradient and other is None:
@@ -122,13 +134,18 @@ _ADDRESS = re.compile(
 
 
 def _without_addresses(value: str) -> str:
-    """Return only the gradients: words of other pictures are not colors."""
+    """Return a CSS background without `url()` and other functions for pictures, so that only gradients remain. Words in
+    picture addresses must not count as colors.
+    """
     return _ADDRESS.sub(" ", value)
 
 
 def text_clip_colour(declared: Mapping[str, object], below: Backdrop) -> Colour | UnjudgedValue | None:
-    """Return the color of letters that are cut out of a background (`background-clip: text`), or None if there is
-    none.
+    """Return the visible color of text that shows its own background (`background-clip: text`), or None if it declares
+    no background.
+
+    `declared`: the declarations of the element. `below`: the backdrop around it. Returns an UnjudgedValue if the color
+    is unknown.
     """
     shown = declared.get("background-image")
     colour = declared.get("background-color")

@@ -1,6 +1,7 @@
-"""The cascade: attributes, style sheets, CSS variables and surroundings give each element its style.
+"""The CSS cascade: attributes, style sheets, CSS variables and parent elements give each element its style.
 
-Elements with the same tag text in the same place are computed once, since newsletters are repetitive.
+Newsletters are repetitive, so the style is computed once for elements with the same tag text, the same matching rules
+and the same style of the parent.
 """
 
 import re
@@ -38,10 +39,11 @@ _USE = re.compile(r"(?<![\w-])var\(\s*+(--[\w-]{1,100})\s*+(?:,[^()]*+)?\)", re.
 
 
 def constant_variables(html: str, sheets: Iterable[str]) -> Mapping[str, str]:
-    """Return the variables with a single literal definition in all of the HTML, on its outermost elements or on all
-    elements.
+    """Return the CSS variables whose value is certain, by name: those with one literal definition in the HTML, in a
+    rule for `:root`, `html`, `body` or `*`.
 
-    Any other mention of the name, in style sheets or attributes, may be a second definition.
+    `sheets`: the texts of the style sheets. A variable that is mentioned anywhere else, other than in `var()`, is left
+    out, as that may be a second definition.
     """
     if "var(" not in html.lower():
         return {}
@@ -59,7 +61,9 @@ def constant_variables(html: str, sheets: Iterable[str]) -> Mapping[str, str]:
 
 
 def replace_variables(text: str, known: Mapping[str, str]) -> str:
-    """Return the CSS with known variables replaced by their values; unknown ones stay."""
+    """Return CSS in which each `var()` of a known variable is replaced by its value. `known`: values by name; other
+    variables stay.
+    """
     if not known or len(text) > _LONGEST_TEXT:
         return text
     return _USE.sub(lambda found: f" {known[found[1]]} " if found[1] in known else found[0], text)
@@ -106,7 +110,9 @@ _SIZES = (10.0, 10.0, 13.0, 16.0, 18.0, 24.0, 32.0, 48.0)  # of `<font size>`, 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TagStyle:
-    """The facts about an element that do not depend on its surroundings."""
+    """The part of an element's style that follows from its own tag: its declarations, and the CSS rules that apply or
+    may apply. It does not depend on other elements, so equal tags share one.
+    """
 
     declared: Declared
     match_target: MatchTarget | None
@@ -126,22 +132,26 @@ _NO_TAG_STYLE = TagStyle({}, None, (), {}, (), {}, "", (), is_link=False)
 
 
 class Ancestors(Protocol):
-    """The elements around another one."""
+    """Interface to the elements that contain an element, for CSS rules with conditions on them (such as `table td`)."""
 
     @property
     def key_counts(self) -> Mapping[str, int]:
-        """The number of ancestors by each key of rules: name, `.class` and `#id`."""
+        """The number of ancestors by name (`td`), class (`.class`) and ID (`#id`), to rule out most rules quickly."""
 
     def match_targets(self) -> Sequence[MatchTarget]:
-        """Return the facts about each ancestor that rules test, the outermost first."""
+        """Return the facts about each ancestor that selectors can test, the outermost ancestor first."""
 
     def matched_rules(self) -> dict[TagStyle, tuple[StyleRule, ...]]:
-        """Return the cache of rules that match elements in the innermost ancestor."""
+        """Return a cache of the rules that match children of the innermost ancestor, by the facts of the child's tag.
+        Callers add to it.
+        """
 
 
 @dataclass
 class StyleResolver:
-    """Computes the style of each element of one mail."""
+    """Computes the style of each element of one mail from its style sheets and attributes. `link`: the color of links
+    if `body` sets one.
+    """
 
     html: str
     link: Colour | None = None
@@ -160,14 +170,16 @@ class StyleResolver:
 
     @property
     def depends_on_place(self) -> bool:
-        """Whether rules test the position of an element among its siblings."""
+        """Whether any rule tests the position of an element among its siblings."""
         return self._matching is not None and self._matching.index.depends_on_place
 
     def style_of(
         self, around: Style, name: str, facts: TagStyle, elements: Ancestors, known: MatchTarget | None
     ) -> Style:
-        """Return the style of an element inside one with the style `around`. `known`: the facts about it that rules
-        test.
+        """Return the style of an element.
+
+        `around`: the style of its parent. `name`: its element name. `facts`: the result of `tag_style` for its tag.
+        `elements`: its ancestors. `known`: the facts that selectors can test, or None if no rule needs them.
         """
         if around.gone:
             return around
@@ -188,7 +200,7 @@ class StyleResolver:
         return found
 
     def tag_style(self, name: str, content: str) -> TagStyle:
-        """Return the facts about an element that its tag determines."""
+        """Return the part of an element's style that follows from its own tag. `content`: its attributes as written."""
         if self._matching is None and name != "dialog" and not (content and _MAYBE_STYLED.search(content.lower())):
             return _NO_TAG_STYLE
         key = (name, content)
@@ -200,7 +212,9 @@ class StyleResolver:
         return found
 
     def _tag_style_of(self, name: str, attributes: dict[str, str]) -> TagStyle:
-        """Return the same object for all elements without a relevant difference."""
+        """Return the style facts of a tag. Tags that differ only in attributes without effect on style get the same
+        object.
+        """
         matters = (
             tuple(sorted(attributes.items()))
             if self._matching and self._matching.index.depends_on_attributes
@@ -243,8 +257,10 @@ class StyleResolver:
         )
 
     def _rules_for(self, facts: TagStyle, elements: Ancestors, known: MatchTarget | None) -> tuple[StyleRule, ...]:
-        """Return the rules with conditions on surrounding elements that are met. They are found once for equal elements
-        of the same parent.
+        """Return the rules with conditions on other elements (ancestors or siblings) that apply to this element.
+
+        `known`: the facts that selectors can test. Equal children of one parent share a cached result. After too many
+        comparisons, only rules that hide text are returned, untested.
         """
         matching = self._matching
         if matching is None or matching.is_over or known is None:
@@ -284,7 +300,9 @@ class StyleResolver:
         return style
 
     def _style_by(self, around: Style, name: str, facts: TagStyle, rules: Sequence[StyleRule]) -> Style:
-        """Return the style of an element if these rules apply in addition to those that always apply."""
+        """Return the style of an element from `rules` and those that always apply to its tag. `around`: the style of
+        its parent.
+        """
         declared = facts.declared
         if rules:
             declared = cascade(sorted((*facts.rules, *rules), key=lambda rule: rule.order), facts.hints, facts.style)
@@ -295,7 +313,9 @@ class StyleResolver:
         return _NOT_SHOWN_AS_SMALL if name == "img" and _is_tiny(declared) and not style.gone else style
 
     def root_style(self, tags: Sequence[tuple[str, str]]) -> tuple[Style, list[MatchTarget]]:
-        """Return the style inside `html` and `body`, and their facts for rules. Either tag may be missing."""
+        """Return the style inside `body`, and the facts about `html` and `body` that selectors can test. `tags`: name
+        and attributes of these tags as far as the HTML has them.
+        """
         given, style = dict(tags), judge(self._root)
         outermost = _OutermostAncestors()
         for name in ("html", "body"):
@@ -339,7 +359,9 @@ def _is_tiny(declared: Declared) -> bool:
 
 
 def _presentational_hints(name: str, attributes: dict[str, str]) -> Declared:
-    """Return the declarations of old attributes (HTML 15.3). Any declaration in CSS has priority over them."""
+    """Return the declarations that HTML attributes such as `bgcolor`, `hidden` and `width` stand for (HTML 15.3).
+    Declarations in CSS have priority over them.
+    """
     found: Declared = {}
     if "hidden" in attributes or "popover" in attributes or (name == "dialog" and "open" not in attributes):
         found["display"] = "none"

@@ -26,7 +26,7 @@ _MOST_NESTED_BRACKETS = 50  # nested brackets
 
 
 def without_comments(text: str) -> str:
-    """Return CSS with a space in place of each comment. Strings and addresses that look like comments stay."""
+    """Return CSS with a space in place of each comment. Strings and URLs that only look like comments stay."""
     return _COMMENTS.sub(lambda found: found[1] or " ", text) if "/*" in text else text
 
 
@@ -43,7 +43,7 @@ def _unescape_character(found: re.Match[str]) -> str:
 
 
 def split_css(text: str, separator: str) -> Iterator[str]:
-    """Yield the pieces of CSS between separators outside strings and brackets."""
+    """Yield the pieces of CSS text between separators. Separators inside strings and brackets do not count."""
     start = 0
     expected: list[str] = []  # the closing brackets that are expected
     for found in _MARKS.finditer(text):
@@ -59,10 +59,11 @@ def split_css(text: str, separator: str) -> Iterator[str]:
 
 
 def parse_declarations(text: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield name, value and importance of the declarations in a `style` attribute or a block, in order.
+    """Yield the declarations of a `style` attribute or a rule's block, in order: name, value, and whether it is
+    `!important`.
 
-    Names and values are in lower case and unescaped. Of two declarations with the same name the last counts, unless the
-    browser does not know its value.
+    Names and values are in lower case and unescaped. All declarations of a name are yielded: the last one whose value
+    browsers understand applies.
     """
     text = without_comments(text)
     simple = not any(sign in text for sign in "\"'([{\\")
@@ -78,14 +79,18 @@ def parse_declarations(text: str) -> Iterator[tuple[str, str, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class RuleBlock:
-    """A rule of a style sheet: the text before its brackets, and the text in them."""
+    """A rule of a style sheet: the text before its braces (`prelude`: selectors, or an at-rule), and the text inside
+    them (`content`).
+    """
 
     prelude: str
     content: str
 
 
 def parse_blocks(sheet: str) -> Iterator[RuleBlock]:
-    """Yield the rules of a style sheet without comments. Statements such as `@import` are skipped."""
+    """Yield the rules of a style sheet whose comments are already removed. Statements without braces, such as
+    `@import`, are skipped.
+    """
     start, opened, prelude = _skip_space(sheet, 0), 0, ""
     expected: list[str] = []
     for found in _MARKS.finditer(sheet):
@@ -107,7 +112,9 @@ def parse_blocks(sheet: str) -> Iterator[RuleBlock]:
 
 
 def split_nested(content: str) -> tuple[str, list[RuleBlock]]:
-    """Return a block's own declarations, and the rules nested in it (CSS Nesting 1)."""
+    """Return the declarations directly in a rule's block as text, and the rules nested in that block (CSS Nesting
+    1).
+    """
     if "{" not in content:
         return content, []
     own: list[str] = []
@@ -137,7 +144,9 @@ def split_nested(content: str) -> tuple[str, list[RuleBlock]]:
 
 
 def _skip_space(sheet: str, start: int) -> int:
-    """Return the start of the next rule. Marks of HTML comments around a sheet count as white space (5.4.1)."""
+    """Return the position of the next rule, from `start` on. `<!--` and `-->` between rules count as white space (CSS
+    Syntax 5.4.1).
+    """
     return _SPACE.match(sheet, start).end()  # type: ignore[union-attr]
 
 
@@ -172,11 +181,13 @@ _MOST_NESTED_SELECTORS = 3  # `:not(:is())`
 
 
 class UnknownSelector(ValueError):
-    """A selector that this module does not support."""
+    """Raised for a selector that this module does not support."""
 
 
 class Nth(msgspec.Struct, frozen=True, gc=False):
-    """A position among siblings: a multiple of `step`, plus `start`."""
+    """A condition on the position among siblings, as in `:nth-child(2n+1)`: a multiple of `step`, plus `start`, from 1.
+    `of_type`: only siblings of the same name count.
+    """
 
     step: int
     start: int
@@ -184,7 +195,9 @@ class Nth(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnyOf(msgspec.Struct, frozen=True):
-    """The condition that an element matches one of several selectors, or none of them."""
+    """The condition that an element matches one of several selectors (`:is()`), or with `none` that it matches none of
+    them (`:not()`).
+    """
 
     compounds: tuple["Compound", ...]
     none: bool
@@ -194,7 +207,7 @@ UNKNOWN_CONDITION = AnyOf((), none=True)  # for conditions that are not supporte
 
 
 class Compound(msgspec.Struct, frozen=True, gc=False):
-    """The conditions for a single element."""
+    """The conditions that a selector has for one element, such as `td.price:first-child` (a compound selector)."""
 
     tag: str = ""
     id: str = ""
@@ -205,15 +218,17 @@ class Compound(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def depends_on_attributes(self) -> bool:
-        """Whether it tests attributes other than `id` and `class`."""
+        """Whether the conditions test attributes other than `id` and `class`."""
         anys = (each for each in self.conditions if isinstance(each, AnyOf))
         return bool(self.attributes) or any(one.depends_on_attributes for each in anys for one in each.compounds)
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A compound and the compounds before it, the nearest first, each with its combinator: `>`, `+`, `~`, or empty for
-    any descendant.
+    """A parsed selector, such as `table > tr td`. `subject`: the conditions for the element itself.
+
+    `around`: the conditions for other elements, the nearest first, each with its combinator (`>`, `+`, `~`, or empty
+    for an ancestor at any distance). `weight`: the specificity.
     """
 
     subject: Compound
@@ -223,7 +238,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class MatchTarget:
-    """The facts about an element that selectors test."""
+    """The facts about an element that selectors can test. Values are in lower case."""
 
     tag: str
     id: str
@@ -236,7 +251,9 @@ class MatchTarget:
 
 
 def parse_selector(written: str) -> Selector | None:
-    """Return a selector, or None for one that never matches. Raises UnknownSelector."""
+    """Return the parsed selector, or None if it can never match an element. Raises UnknownSelector if it is not
+    supported.
+    """
     return _parse_selector(written.strip(), 0)
 
 
@@ -328,8 +345,10 @@ def _parse_condition(pseudo: str, argument: str, depth: int) -> Nth | AnyOf | No
 
 
 def _any_of(selectors_: Sequence[Selector | None], *, none: bool) -> AnyOf | None:
-    """Return the condition to match one of these selectors (with `none`: none of them), or None if it can never
-    be met.
+    """Return the condition that an element matches one of these selectors, or with `none` that it matches none of them.
+
+    Selectors that are None never match. Returns None if the condition can never be met, and UNKNOWN_CONDITION if a
+    selector has conditions on other elements.
     """
     known = [each.subject for each in selectors_ if each]
     if any(each.around or each.subject.vague for each in selectors_ if each):
@@ -346,7 +365,7 @@ def _specificity(compounds: Sequence[Compound]) -> tuple[int, int, int]:
 
 
 def matches_compound(compound: Compound, known: MatchTarget) -> bool:
-    """Whether an element meets the conditions of a compound."""
+    """Whether an element meets all conditions of a compound selector. `known`: the facts about the element."""
     return (
         (not compound.tag or compound.tag == known.tag)
         and (not compound.id or compound.id == known.id)
@@ -357,12 +376,14 @@ def matches_compound(compound: Compound, known: MatchTarget) -> bool:
 
 
 def depends_on_place(compound: Compound) -> bool:
-    """Whether a compound tests the position of an element among its siblings."""
+    """Whether a compound selector tests the position of an element among its siblings."""
     return any(isinstance(each, Nth) or any(map(depends_on_place, each.compounds)) for each in compound.conditions)
 
 
 def _meets_condition(condition: Nth | AnyOf, known: MatchTarget) -> bool:
-    """Whether an element meets a condition. True also if its position is not known yet."""
+    """Whether an element meets a condition. `known`: the facts about it. A condition on a position that is not known
+    yet counts as met.
+    """
     if isinstance(condition, AnyOf):
         if not known.number and any(map(depends_on_place, condition.compounds)):
             return True

@@ -1,4 +1,8 @@
-"""The CSS properties that can hide text, and the meaning of their values. All other properties are ignored."""
+"""The CSS properties that can hide text, and the meaning of their values. All other properties are ignored.
+
+A property reader is a function that interprets one value of a property. It returns the resulting declarations by name,
+or None if the value is not valid. An UnjudgedValue marks a value that may hide text.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -31,12 +35,14 @@ _RATIO = re.compile(r"(?:auto\s+)?([\d.]{1,20})(?:\s*/\s*([\d.]{1,20}))?(?:\s+au
 
 
 def _keyword_reader(name: str, *safe: str) -> PropertyReader:
-    """Return a reader for a property of which only the values in `safe` are known to hide nothing."""
+    """Return the reader of a property whose values in `safe` hide nothing. Any other value is an UnjudgedValue."""
     return lambda value: {name: value if value in safe else UnjudgedValue(name)}
 
 
 def _filter(value: str) -> Mapping[str, object] | None:
-    """Return the opacity that a filter leaves (Filter Effects 1). Changes of colors are not computed."""
+    """Interpret `filter` (Filter Effects 1): the opacity from 0 to 1 that remains. Other filters are an UnjudgedValue,
+    unless they keep the contrast of text. None if the value is not valid.
+    """
     if "(" not in value and value != "none":
         return None
     rest = 1.0
@@ -65,7 +71,9 @@ def _zoom(value: str) -> Mapping[str, object] | None:
 
 
 def _font_size_adjust(value: str) -> Mapping[str, object] | None:
-    """Return the height of small letters, as a share of the font size (CSS Fonts 5, 2.5)."""
+    """Return the value of `font-size-adjust`: the height of lower-case letters as a share of the font size (CSS Fonts
+    5, 2.5). None if it is not valid.
+    """
     if value == "none" or value.endswith("from-font"):
         return {"font-size-adjust": "initial"}
     found = parse_length(value.split()[-1])
@@ -85,8 +93,10 @@ def _spacing_reader(name: str) -> PropertyReader:
 
 
 def _thickness_reader(name: str, least: float) -> PropertyReader:
-    """Return a reader for a line that may cover letters if it is thicker than `least`; if `least` is negative, if it is
-    offset below it.
+    """Return the reader of a property that draws a line, which may cover text.
+
+    A value is an UnjudgedValue if the line is thicker than `least` pixels. If `least` is negative, the value is an
+    offset, and values below it count instead.
     """
 
     def read(value: str) -> Mapping[str, object] | None:
@@ -110,7 +120,9 @@ def _color_scheme(value: str) -> Mapping[str, object] | None:
 
 
 def _content(value: str) -> Mapping[str, object] | None:
-    """Return whether a picture replaces the content of an element (CSS Content 3, 2)."""
+    """Interpret `content` (CSS Content 3, 2): an UnjudgedValue if a picture may replace the text of the element,
+    otherwise the value itself.
+    """
     return {"content": UnjudgedValue("content: url()") if "(" in value and "counter" not in value else value}
 
 
@@ -129,7 +141,9 @@ def _aspect_ratio(value: str) -> Mapping[str, object] | None:
 
 
 def _flex(value: str) -> Mapping[str, object] | None:
-    """Return whether an item may have no width: it does not grow from a zero basis (CSS Flexbox 1, 7.1)."""
+    """Interpret `flex` (CSS Flexbox 1, 7.1): an UnjudgedValue if the item may have no width, as it starts at zero and
+    does not grow.
+    """
     words = value.split()
     basis = parse_length(words[2] if len(words) > 2 else "0px") if words[0].startswith("0") else None
     return {"flex": UnjudgedValue("flex") if basis and _is_thin(basis) else value}
@@ -150,7 +164,7 @@ def _is_thin(found: Length) -> bool:
 
 
 def _has_flat_track(value: str) -> Mapping[str, object] | None:
-    """Return whether a row or column of a grid may have no size."""
+    """Interpret the rows or columns of a grid: True for `grid` if one of them may have no size."""
     for word in _MINMAX.sub(r"\1", value).replace("/", " ").replace(",", " ").split():
         word = word.removeprefix("repeat(").rstrip(")")
         share, size = _FRACTION.fullmatch(word), parse_length(word)
@@ -162,13 +176,15 @@ def _has_flat_track(value: str) -> Mapping[str, object] | None:
 
 
 def _border(value: str) -> Mapping[str, object] | None:
-    """Return whether a border is so wide that it may cover text."""
+    """Interpret a border: True if it is visible and so wide that it may cover text."""
     widest = max((each.to_pixels(16.0) for each in map(parse_length, value.split()) if each), default=0.0)
     return {"border": widest >= _WIDE_BORDER and not {"transparent", "none", "hidden"} & set(value.split())}
 
 
 def _z_index(value: str) -> Mapping[str, object] | None:
-    """Return whether a box is below 0, and so behind the backgrounds around it (CSS 2.1, appendix E)."""
+    """Interpret `z-index`: an UnjudgedValue if it is negative, as the box is then behind the backgrounds of its parents
+    (CSS 2.1, appendix E).
+    """
     found = parse_length(value)
     return {"z-index": UnjudgedValue("z-index") if found and found.pixels < 0 else value}
 
@@ -241,9 +257,10 @@ RARE_ALIASES = {
 
 
 def parse_inset_shadow(value: str) -> tuple[css_values.Colour, ...] | None:
-    """Return the colors of a shadow inside a box, behind its text, or None if there is none.
+    """Return the colors of a `box-shadow` inside a box, which is drawn behind its text, or None if there is no such
+    shadow.
 
-    A thin shadow is only a line at the edge (CSS Backgrounds 3, 6.1).
+    A shadow of less than 8 pixels counts as none: it is only a line at the edge (CSS Backgrounds 3, 6.1).
     """
     if "inset" not in value:
         return None
@@ -314,7 +331,9 @@ _SIZE = re.compile(r"/\s*([^\s,/]+)")
 
 
 def parse_declared(text: str) -> tuple[Declared, Declared]:
-    """Return the normal and the important declarations of a `style` attribute or a block."""
+    """Return the interpreted declarations of a `style` attribute or a rule's block: the normal ones, and the
+    `!important` ones.
+    """
     return _declared_often(text) if len(text) <= _LONGEST_CACHED else _parse_declared(text)
 
 
@@ -378,7 +397,9 @@ def _opacity(value: str) -> Mapping[str, object] | None:
 
 
 def _font_size(value: str) -> Mapping[str, object] | None:
-    """Return the size in pixels, as a `Length`, or as a factor of the surrounding size."""
+    """Interpret `font-size`: a `Length`, which may be relative to the font size of the parent. None if it is not
+    valid.
+    """
     if value in _FONT_SIZES:
         return {"font-size": Length(pixels=_FONT_SIZES[value])}
     if value in _RELATIVE_SIZES:
@@ -398,7 +419,9 @@ def _line_height(value: str) -> Mapping[str, object] | None:
 
 
 def _font(value: str) -> Mapping[str, object] | None:
-    """Return the size: the first word that can be one. Words before it are weights and similar values."""
+    """Return font size and line height from the shorthand `font`, or None. The size is the first word that can be one;
+    words before it are weights and similar values.
+    """
     for word in value.replace(" /", "/").replace("/ ", "/").split()[:8]:
         size, slash, height = word.partition("/")
         number = parse_length(size)
@@ -420,7 +443,9 @@ def _colour_reader(name: str) -> PropertyReader:
 
 
 def _background(value: str) -> Mapping[str, object] | None:
-    """Return the color and the picture of a background. Of several layers, the last one has the color."""
+    """Return the color and the picture from the shorthand `background`, or None if it is not valid. If it has several
+    layers, the last one has the color.
+    """
     colour: object = css_values.TRANSPARENT
     sizes = _SIZE.findall(_CALLS.sub(" ", value))
     covers = all(size in ("auto", "cover", "contain", "100%") for size in sizes)
@@ -444,7 +469,7 @@ def _background_image(value: str) -> Mapping[str, object] | None:
 
 
 def _background_size(value: str) -> Mapping[str, object] | None:
-    """Return whether a picture covers the whole box."""
+    """Interpret `background-size`: True if the picture covers the whole box."""
     return {"background-size": {"auto", "cover", "contain", "100%"}.issuperset(value.replace(",", " ").split())}
 
 
@@ -454,7 +479,7 @@ def _background_position(value: str) -> Mapping[str, object] | None:
 
 
 def _box_shadow(value: str) -> Mapping[str, object] | None:
-    """Return a shadow inside a box as a picture behind its letters."""
+    """Interpret `box-shadow`: a shadow inside the box becomes a picture behind its text; False if there is none."""
     found = parse_inset_shadow(value)
     return {"box-shadow": False if found is None else BackgroundPicture("box-shadow", found, covers=False)}
 
@@ -492,8 +517,8 @@ _OFFSETS = ("top", "right", "bottom", "left")
 
 
 def _sides(*names: str) -> PropertyReader:
-    """Return a reader for a shorthand of four sides (top, right, bottom, left); only the sides that have a name here
-    count.
+    """Return the reader of a shorthand with one to four lengths, such as `margin`. `names`: the properties for top,
+    right, bottom and left; a side with an empty name is ignored.
     """
 
     def read(value: str) -> Mapping[str, object] | None:
@@ -514,8 +539,8 @@ _OF_SCREEN = re.compile(r"\d(?:[sld]?v)(?:[hwib]|min|max)\b")
 
 
 def _offset_reader(name: str) -> PropertyReader:
-    """Return a reader for an offset. One of at least the screen size may move a box to a place to which nobody
-    scrolls.
+    """Return the reader of `top`, `right`, `bottom` or `left`. A value of one screen or more in viewport units is an
+    UnjudgedValue, as nobody may scroll to the box.
     """
     read_length = _length_reader(name)
 

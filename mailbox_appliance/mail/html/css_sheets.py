@@ -42,7 +42,9 @@ _PRESENT = frozenset(
 
 
 class _QueryResult(IntEnum):
-    """Whether screens meet a query. In this order, `and` is the minimum of several results, and `or` the maximum."""
+    """Whether screens meet a media query. The values are ordered so that `and` is the minimum of several results, and
+    `or` the maximum.
+    """
 
     NEVER = 0
     ELSEWHERE = 1  # on phones and in dark mode: newsletters swap blocks there, and only the desktop counts
@@ -59,9 +61,10 @@ _NEGATED = {
 
 
 def media_query_holds(queries: str) -> bool | str:
-    """Whether every screen meets a list of media queries; the text `@media` if only some do.
+    """Whether rules under these media queries apply: True if every screen meets one of them, False if none does. The
+    text `@media` if only some screens do.
 
-    Queries for phones and dark mode count as not met.
+    Queries for phones and for dark mode count as not met, since only the desktop view counts.
     """
     text = css_parser.unescape(css_parser.without_comments(queries)).lower().strip()
     met = max(map(_evaluate_query, css_parser.split_css(text, ","))) if text else _QueryResult.ALWAYS
@@ -79,7 +82,9 @@ def _evaluate_query(text: str) -> _QueryResult:
 
 
 def _evaluate_condition(text: str, depth: int) -> _QueryResult:
-    """Evaluate features in parentheses, joined by `and` or by `or`."""
+    """Return whether screens meet the condition of a media query: features in parentheses, joined by `and` or by `or`.
+    `depth`: the number of parentheses around it.
+    """
     words, groups = _groups(text)
     if not groups:
         return _QueryResult.NEVER  # malformed, as in `screen yahoo`: browsers treat it as `not all` (section 3.2)
@@ -102,7 +107,9 @@ def _evaluate_condition(text: str, depth: int) -> _QueryResult:
 
 
 def _groups(text: str) -> tuple[list[str], list[str]]:
-    """Return the words outside the outermost parentheses, and the texts inside these."""
+    """Return the texts between the outermost parentheses, and the texts inside these parentheses. For `not (a) and
+    (b)`: `not`, `and` and an empty text; `a` and `b`.
+    """
     words, groups = [""], []
     depth = start = 0
     for found in re.finditer(r"[()]", text):
@@ -147,7 +154,7 @@ def _evaluate_feature(text: str) -> _QueryResult:
 
 
 def _evaluate_range(text: str) -> _QueryResult:
-    """Evaluate `width > 1px`, `1px < width` and `1px < width <= 9px` (section 2.4.3)."""
+    """Return whether screens meet `width > 1px`, `1px < width` or `1px < width <= 9px` (Media Queries 4, 2.4.3)."""
     found = _RANGE.fullmatch(text)
     if found is None:
         return _QueryResult.SOMETIMES
@@ -204,7 +211,9 @@ DATA_SHEET_DOUBT, DATA_FONT_DOUBT, SELECTOR_DOUBT = "style sheet in a data: URL"
 
 @dataclass(frozen=True, slots=True)
 class StyleRule:
-    """The declarations of one selector. `hides`: whether these declarations alone would hide an element."""
+    """One selector of a style sheet with its declarations. `hides`: whether these declarations alone would hide an
+    element. `usual` and `important`: declarations without and with `!important`. `order`: its priority.
+    """
 
     selector: Selector
     around: tuple[str, ...]  # a key for each required ancestor: a name, `.class` or `#id`
@@ -218,9 +227,11 @@ class StyleRule:
 
 
 def find_sheets(html: str) -> Iterator[str]:
-    """Yield the style sheets in HTML, wherever they are: one at the end also applies to the content before it.
+    """Yield the texts of the style sheets in HTML, wherever they are: one at the end also applies to the content before
+    it.
 
-    A sheet that a link includes by a `data:` or `cid:` address is represented by an `@import` of it.
+    A `link` to a style sheet in the message itself (`data:` or `cid:`) yields an `@import`, since its text is not read.
+    A sheet that may not apply is put in `@media (unknown)`.
     """
     lower = html.lower()
     last = max(lower.rfind("<style"), lower.rfind("<link"))
@@ -245,7 +256,7 @@ def find_sheets(html: str) -> Iterator[str]:
 
 
 def _is_included(attributes: dict[str, str]) -> bool:
-    """Whether a link refers to a style sheet in the message. Mail programs do not load others."""
+    """Whether a `link` refers to a style sheet in the message itself. Mail programs do not load any other."""
     if "stylesheet" not in unescape(attributes.get("rel", "")).lower():
         return False
     address = re.sub(r"[\t\r\n]", "", unescape(attributes.get("href", ""))).strip().lower()
@@ -253,7 +264,9 @@ def _is_included(attributes: dict[str, str]) -> bool:
 
 
 def _block_applies(prelude: str) -> bool | str:
-    """Whether the rules in such a block apply; a name for warnings if that is unknown."""
+    """Whether the rules inside an at-rule such as `@media` apply. If that is unknown, the name of the at-rule for
+    warnings. `prelude`: its text before the braces.
+    """
     name = re.split(r"[\s(]", prelude, maxsplit=1)[0]
     if name.startswith("@media"):
         return media_query_holds(prelude.removeprefix("@media"))
@@ -263,7 +276,9 @@ def _block_applies(prelude: str) -> bool | str:
 
 
 def _is_supported(prelude: str) -> bool | str:
-    """Whether browsers support a declaration: all that this package reads. Returns `@supports` for any other."""
+    """Whether the rules in an `@supports` block apply. True for a declaration that this package can interpret, as
+    browsers support all of these; False if it is negated. The text `@supports` for any other condition.
+    """
     found = _SUPPORTED.fullmatch(prelude.strip())
     if found is None or not any(parse_declared(found[2])):
         return "@supports"
@@ -272,7 +287,9 @@ def _is_supported(prelude: str) -> bool | str:
 
 @dataclass
 class RuleIndex:
-    """Rules, indexed by a condition on the element to which they apply."""
+    """All CSS rules of a mail, indexed by a name, class or ID that an element must have, so that only a few rules are
+    tested for each element.
+    """
 
     count: int = 0
     depends_on_ancestors: bool = False
@@ -284,7 +301,7 @@ class RuleIndex:
     _layers: dict[str, int] = field(default_factory=dict)
 
     def add(self, sheet: str) -> None:
-        """Add the rules of a style sheet without comments."""
+        """Add the rules of a style sheet whose comments are already removed."""
         plain = css_parser.unescape(sheet).lower()
         if "@import" in plain and _INCLUDED.search(plain):
             self.unjudged.add(DATA_SHEET_DOUBT)
@@ -294,7 +311,9 @@ class RuleIndex:
         self._add_blocks(css_parser.parse_blocks(sheet), ("",), _RulePlace())
 
     def _add_blocks(self, blocks: Iterable[css_parser.RuleBlock], parents: Sequence[str], place: "_RulePlace") -> None:
-        """Add rules. `parents`: the selectors of the rule around them."""
+        """Add rules. `parents`: the selectors of the rule around them, or one empty text. `place`: their nesting depth
+        and layer, and why they may not apply.
+        """
         for block in blocks:
             if self.count >= _MOST_RULES_AT_ALL:
                 return
@@ -308,7 +327,9 @@ class RuleIndex:
                 self.unjudged.add(SELECTOR_DOUBT)
 
     def _nested_selectors(self, parent: str, written: Sequence[str]) -> Iterator[str]:
-        """Yield the selectors of a rule inside another one (CSS Nesting 1, 3)."""
+        """Yield the full selectors of a rule that is nested in another one (CSS Nesting 1, 3). `parent`: a selector of
+        the outer rule. `written`: the selectors of the nested rule.
+        """
         if not parent:
             yield from written
             return
@@ -407,7 +428,9 @@ class RuleIndex:
 
 @dataclass(frozen=True, slots=True)
 class _RulePlace:
-    """The context of a rule: its depth, its layer, and why it may not apply."""
+    """The context of a rule in its style sheet: nesting depth, cascade layer, and the name of an at-rule because of
+    which it may not apply (`doubt`).
+    """
 
     depth: int = 0
     layer: tuple[float, ...] = _UNLAYERED
@@ -418,8 +441,11 @@ class _RulePlace:
 
 
 def _pseudo_element_doubt(name: str, found: Declared, could_hide: bool) -> str:
-    """Return the name of a pseudo-element whose declarations may hide letters: of a first line or letter, or of a box
-    over them. Empty if they cannot.
+    """Return the name of a pseudo-element (such as `::before`) for a warning if its declarations may hide text;
+    otherwise an empty text.
+
+    `::before` and `::after` may cover text. `::first-line` and similar ones may hide it. `found`: the declarations.
+    `could_hide`: whether they would hide an ordinary element.
     """
     if name in ("before", "after"):
         kind = "img" if isinstance(found.get("content"), UnjudgedValue) else ""
@@ -429,7 +455,9 @@ def _pseudo_element_doubt(name: str, found: Declared, could_hide: bool) -> str:
 
 
 def _required_ancestor(selector: Selector) -> tuple[str, ...]:
-    """Return the keys that elements around must have, or `*` if the selector has sibling combinators."""
+    """Return the names, classes or IDs that ancestors of an element must have for a selector to match, the nearest
+    ancestor first. Only `*` if the selector has conditions on siblings.
+    """
     signs = {sign for sign, _ in selector.around}
     if "+" in signs or "~" in signs:
         return ("*",)
@@ -437,7 +465,9 @@ def _required_ancestor(selector: Selector) -> tuple[str, ...]:
 
 
 def build_index(sheets: tuple[str, ...]) -> RuleIndex:
-    """Return the rules of all style sheets of a mail. Cached: each issue of a newsletter has the same ones."""
+    """Return the index of all rules in the style sheets of a mail. Results for short sheets are cached, since each
+    issue of a newsletter has the same ones.
+    """
     return _index_kept(sheets) if sum(map(len, sheets)) <= _LONGEST_KEPT else _build_index(sheets)
 
 
@@ -453,19 +483,21 @@ _index_kept = lru_cache(maxsize=8)(_build_index)
 
 @dataclass
 class RuleMatcher:
-    """Finds the rules that apply to the elements of one mail."""
+    """Finds the rules that apply to each element of one mail, with a maximum number of comparisons for the whole
+    mail.
+    """
 
     index: RuleIndex
     comparisons: int = 0
 
     @property
     def is_over(self) -> bool:
-        """Whether the maximum number of comparisons is reached."""
+        """Whether the maximum number of comparisons for this mail is exceeded."""
         return self.comparisons > _MOST_COMPARISONS
 
     def candidates(self, known: MatchTarget) -> list[StyleRule]:
-        """Return the rules whose subject matches an element, by rising priority. Their conditions on surrounding
-        elements are not tested yet.
+        """Return the rules whose conditions on the element itself are met, by rising priority. Their conditions on
+        ancestors and siblings are not tested yet. `known`: the facts about the element.
         """
         if self.index.count >= _MOST_RULES_AT_ALL and (known.id or known.classes):
             return [_LEFT_OUT_RULE]
@@ -480,8 +512,8 @@ class RuleMatcher:
         return sorted(found, key=lambda rule: rule.order)
 
     def matches(self, rule: StyleRule, known: MatchTarget, around: Sequence[MatchTarget]) -> bool:
-        """Whether a rule whose subject matches an element applies to it at its place. `around`: its ancestors, the
-        outermost first.
+        """Whether a rule from `candidates` applies to an element. `known`: the facts about it. `around`: those about
+        its ancestors, the outermost first.
         """
         if rule.depends_on_place and not matches_compound(rule.selector.subject, known):
             return False
@@ -490,7 +522,11 @@ class RuleMatcher:
     def _matches_from(
         self, rule: StyleRule, known: MatchTarget, around: Sequence[MatchTarget], stop: int, part: int
     ) -> bool:
-        """Whether the elements before and around an element meet the rule's conditions, from one of its parts on."""
+        """Whether ancestors and siblings of an element meet the conditions of a rule, from condition number `part` on.
+
+        `known`: the facts about the element. `around`: those about all ancestors, the outermost first; only the first
+        `stop` are ancestors of this element.
+        """
         if part == len(rule.selector.around):
             return True
         sign, compound = rule.selector.around[part]
@@ -506,7 +542,12 @@ class RuleMatcher:
 def _elements_before(
     sign: str, known: MatchTarget, around: Sequence[MatchTarget], stop: int
 ) -> Iterator[tuple[MatchTarget, int]]:
-    """Yield siblings or ancestors, the nearest first, each with the number of its own ancestors in `around`."""
+    """Yield the elements to which a combinator refers, the nearest first, each with the number of its own ancestors in
+    `around`.
+
+    `sign`: the combinator. `+` and `~` yield earlier siblings of `known`, `>` its parent, an empty text all ancestors.
+    `stop`: the number of its ancestors in `around`.
+    """
     if sign in ("+", "~"):
         other = known.previous
         while other is not None:
@@ -519,7 +560,9 @@ def _elements_before(
 
 
 def select_hiding(rules: Sequence[StyleRule]) -> list[StyleRule]:
-    """Return some of the rules that hide. When comparisons are used up, they count as matching."""
+    """Return those of the last 20 rules that hide text. After too many comparisons, these count as matching without a
+    test.
+    """
     return [rule for rule in rules[-_MOST_WHEN_OVER:] if rule.hides]
 
 
@@ -540,14 +583,18 @@ def _is_plain(compound: Compound) -> bool:
 
 
 def _index_key(compound: Compound) -> str:
-    """Return the key under which a compound is indexed: an ID, a class or a name that the element must have."""
+    """Return the key of a compound selector in the index: an ID (`#id`), a class (`.class`) or a name that the element
+    must have, or `*`.
+    """
     if compound.id:
         return f"#{compound.id}"
     return f".{compound.classes[0]}" if compound.classes else compound.tag or "*"
 
 
 def cascade(rules: Sequence[StyleRule], hints: Declared, style: str) -> Declared:
-    """Return the resulting declarations of an element, from old attributes, rules, and its `style` (CSS Cascade 6)."""
+    """Return the declarations that apply to an element (CSS Cascade 6). `rules`: by rising priority. `hints`:
+    declarations from HTML attributes. `style`: the text of its `style` attribute.
+    """
     usual, important = parse_declared(style) if style else ({}, {})
     found = dict(hints)
     for rule in rules:
@@ -559,5 +606,7 @@ def cascade(rules: Sequence[StyleRule], hints: Declared, style: str) -> Declared
 
 
 def _importance(rule: StyleRule) -> tuple[object, ...]:
-    """Return the sort key of important declarations: earlier layers have priority (CSS Cascade 5, 6.4.4)."""
+    """Return the sort key of a rule for its `!important` declarations: among these, earlier layers have priority (CSS
+    Cascade 5, 6.4.4).
+    """
     return (tuple(-number for number in rule.order[0]), *rule.order[1:])

@@ -1,6 +1,7 @@
-"""The style of one element, and whether it hides the text: its box, its letters, and inherited values.
+"""The style of one element, and whether it hides the text: by its box, by its letters, or by values from its parents.
 
-Anything that cannot be judged is reported by a name from a fixed vocabulary.
+Values whose effect is unknown are reported by a name from a fixed vocabulary. In this module, `letters` is a font size
+in pixels, and `declared` holds the interpreted declarations of one element.
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ Declared = Mapping[str, object]
 
 
 def is_inline(name: str, declared: Declared) -> bool:
-    """Whether an element is in a line with the text around it."""
+    """Whether an element is part of a line of text, instead of a box of its own. `name`: its element name."""
     if declared.get("position") in ("absolute", "fixed"):
         return False
     if declared.get("float", "none") not in ("none", INITIAL, INHERIT):
@@ -45,20 +46,22 @@ def is_inline(name: str, declared: Declared) -> bool:
 
 
 def length_in_pixels(declared: Declared, name: str, letters: float) -> float | None:
-    """Return a length in pixels, or None if there is none."""
+    """Return the declared length of a property in pixels, or None if it declares no length. `letters`: the font size in
+    pixels.
+    """
     value = declared.get(name)
     return value.to_pixels(letters) if isinstance(value, Length) else None
 
 
 def clips_overflow(declared: Declared) -> bool:
-    """Whether overflowing content is cut off."""
+    """Whether a box cuts off content that extends beyond it."""
     is_hidden = declared.get("overflow-x") is True or declared.get("overflow-y") is True
     return is_hidden or declared.get("clip-path") == CLIPPED_BOX
 
 
 def is_flat(name: str, declared: Declared, letters: float, low: str = "") -> bool:
-    """Whether a box has no height. A minimum height counts as height. `low`: the value of `lowness_of` for the box
-    around it.
+    """Whether a box has a height of about zero. A minimum height counts as height. `letters`: the font size in pixels.
+    `low`: the result of `lowness_of` for the parent.
     """
     if _grows_with_content(name, declared):
         return False
@@ -69,8 +72,10 @@ def is_flat(name: str, declared: Declared, letters: float, low: str = "") -> boo
 
 
 def lowness_of(name: str, declared: Declared, letters: float) -> str:
-    """Return the reason why boxes in an element may have no height, or an empty text: it has none itself, or it is a
-    grid with a row or column of no size.
+    """Return the reason why boxes inside an element may have no height, or an empty text.
+
+    The reason is `height` if the element itself has none. It is `display: grid` for a grid with a row or column of no
+    size, and `display: flex` or `display: grid` for such a layout without height. `letters`: the font size in pixels.
     """
     layout = declared.get("layout")
     if layout == "grid" and declared.get("grid") is True:
@@ -81,7 +86,9 @@ def lowness_of(name: str, declared: Declared, letters: float) -> str:
 
 
 def is_narrow(name: str, declared: Declared, letters: float, around: bool) -> bool:
-    """Whether a box has no width. `around`: whether the box around it has none."""
+    """Whether a box has a width of about zero. `letters`: the font size in pixels. `around`: whether its parent has no
+    width.
+    """
     if _grows_with_content(name, declared):
         return False
     if _is_thin(declared, letters, "width", "padding-left", "padding-right"):
@@ -91,7 +98,9 @@ def is_narrow(name: str, declared: Declared, letters: float, around: bool) -> bo
 
 
 def _has_width(declared: Declared, letters: float) -> bool:
-    """Whether a box has a width of its own in a box without one. A percentage of nothing is nothing."""
+    """Whether a box inside one without width still has a width of its own. Percentages count as zero. `letters`: the
+    font size in pixels.
+    """
     lengths = [declared.get(each) for each in ("width", "min-width", "padding-left", "padding-right")]
     return any(isinstance(each, Length) and each.to_pixels(letters, 0.0) > LEAST_BOX for each in lengths)
 
@@ -112,7 +121,9 @@ def _is_thin(declared: Declared, letters: float, side: str, *paddings: str) -> b
 
 
 def is_off_screen(name: str, declared: Declared, letters: float) -> bool:
-    """Whether a box is outside every screen. Padding of the same size moves its content back."""
+    """Whether a box is outside every screen. Padding of the same size moves its content back, so it is then visible.
+    `letters`: the font size in pixels.
+    """
     placed = declared.get("position", "static") not in ("static", INHERIT, INITIAL)
     for side in ("left", "top"):
         shift = 0.0 if name in TABLE_PARTS else length_in_pixels(declared, f"margin-{side}", letters) or 0.0
@@ -139,25 +150,33 @@ def _offset(declared: Declared, side: str, letters: float) -> float:
 
 
 def movement_of(declared: Declared) -> tuple[float, bool]:
-    """Return the distance in pixels by which a transform moves a box, and whether nothing is left of the box."""
+    """Return the distance in pixels by which `transform` moves a box, and whether nothing of the box remains
+    visible.
+    """
     value = declared.get("transform")
     return value[:2] if isinstance(value, tuple) else (0.0, False)
 
 
 def scale_of(declared: Declared) -> float:
-    """Return the factor by which transforms change the size of letters in a box."""
+    """Return the factor by which `transform` and `scale` change the size of text in a box."""
     transform, scale = declared.get("transform"), declared.get("scale")
     factor = scale if isinstance(scale, float) else 1.0
     return factor * transform[2] if isinstance(transform, tuple) else factor
 
 
 def moves_line(declared: Declared, letters: float) -> bool:
-    """Whether the margin of an inline element moves the rest of its line off the screen."""
+    """Whether the margin of an inline element moves the rest of its line off the screen. `letters`: the font size in
+    pixels.
+    """
     return (length_in_pixels(declared, "margin-left", letters) or 0.0) <= -FAR_AWAY
 
 
 def may_cover(name: str, declared: Declared, letters: float, *, is_behind_text: bool) -> bool:
-    """Whether a box may cover text outside it: a box with a background, or a picture, that is moved from its place."""
+    """Whether a box may cover text outside it: it is moved from its usual position, and has a background or is a
+    picture.
+
+    `letters`: the font size in pixels. `is_behind_text`: whether the content before it is text.
+    """
     position = declared.get("position", "static")
     is_free = position in ("absolute", "fixed", "sticky")
     if not is_free and not (is_behind_text and (position == "relative" or "float" in declared)):
@@ -203,7 +222,9 @@ _TURNING_PROPERTIES = ("transform", "rotate", "scale")
 
 
 def inherited_doubts(around: frozenset[tuple[str, str]], declared: Mapping[str, object]) -> frozenset[tuple[str, str]]:
-    """Return the inherited properties that cannot be judged, each with a name for the warning."""
+    """Return the inherited properties of an element that may hide text but whose effect is unknown, each with its name
+    for the warning. `around`: the same for its parent.
+    """
     kept = {(name, why) for name, why in around if _depends_on_parent(declared.get(name, INHERIT))}
     found = {
         (name, value.name)
@@ -214,14 +235,15 @@ def inherited_doubts(around: frozenset[tuple[str, str]], declared: Mapping[str, 
 
 
 def _depends_on_parent(value: object) -> bool:
-    """Whether a value depends on the parent's value."""
+    """Whether a declared value depends on the value that the parent has."""
     return value == INHERIT or (isinstance(value, Length) and bool(value.letters or value.percent))
 
 
 def own_doubts(name: str, declared: Mapping[str, object], letters: float, low: str, *, inline: bool) -> frozenset[str]:
-    """Return names of the styles of an element that may hide it and everything in it.
+    """Return names, for a warning, of an element's styles that may hide all of its content but whose effect is unknown.
 
-    `low`: the value of `lowness_of` for the box around it.
+    `letters`: the font size in pixels. `low`: the result of `lowness_of` for the parent. `inline`: whether the element
+    is inline.
     """
     found = {
         value.name
@@ -289,8 +311,8 @@ _SMALLER = frozenset({"small", "sub", "sup"})
 
 @dataclass(slots=True, eq=False)  # not frozen, since creating it would take three times as long
 class Style:
-    """The style that an element passes to its content. `hidden`: the technique that hides its text; empty if it is
-    visible.
+    """The style of an element, which its content inherits. `hidden`: the technique that hides its text; empty if the
+    text is visible.
     """
 
     gone: str = ""  # the technique that hides all of its content, whatever that declares
@@ -319,7 +341,7 @@ class Style:
     unjudged: tuple[str, ...] = ()  # why it is unknown whether its text is visible
 
     def values(self) -> tuple[object, ...]:
-        """Return all values that determine the style, for comparisons."""
+        """Return all values that determine the style. Styles with equal values are equal."""
         return (
             *(self.gone, self.visible, self.opacity, self.letters, self.zoom, self.adjusted, self.flat, self.clips),
             *(self.colour, self.fill, self.behind, self.behind_blocks, self.shifted),
@@ -333,7 +355,9 @@ UNSHOWN_STYLE = Style(gone="element", hidden="element")  # for elements that no 
 
 
 def judge(style: Style) -> Style:
-    """Set whether the values of a style hide its text, or why that is unknown. Returns the style."""
+    """Set `hidden` and `unjudged` of a style from its other values: the technique that hides its text, or why that is
+    unknown. Returns the same style.
+    """
     by_colour = _is_hidden_by_colour(style)
     style.hidden = style.gone or _letter_technique(style) or ("color" if by_colour is True else "")
     style.unjudged = ()
@@ -345,7 +369,9 @@ def judge(style: Style) -> Style:
 
 
 def style_of(around: Style, name: str, declared: Mapping[str, object]) -> Style:
-    """Return the style of an element with that name, inside an element with the style `around`."""
+    """Return the style of an element. `around`: the style of its parent. `name`: its element name. `declared`: its
+    declarations.
+    """
     if around.gone:
         return around
     usual, inline = _browser_style(around, name), is_inline(name, declared)
@@ -392,7 +418,7 @@ def style_of(around: Style, name: str, declared: Mapping[str, object]) -> Style:
 
 
 def _browser_style(around: Style, name: str) -> Style:
-    """Return the style that browsers give an element without declarations (HTML 15.3)."""
+    """Return the style that browsers give to an element by default (HTML 15.3). `around`: the style of its parent."""
     if name in _OWN_LETTERS:
         behind = _BUTTON_BACKDROP if name == "button" else _PAPER_BACKDROP
         changed = replace(around, letters=13.0, colour=BLACK, fill=None, behind=behind, flat=False)
@@ -454,7 +480,9 @@ def _size_adjustment(declared: Mapping[str, object], usual: Style) -> float | No
 
 
 def _cut_letters_out(style: Style, below: Backdrop, declared: Mapping[str, object]) -> None:
-    """Set the style of letters that are cut out of the background: the surrounding backdrop is behind them."""
+    """Change the style of text that shows its own background (`background-clip: text`): its color is that background,
+    and behind it is the backdrop `below`.
+    """
     letters = style.fill or style.colour
     style.behind = style.behind_blocks = below
     if isinstance(letters, tuple) and letters[3] < 1:
@@ -485,7 +513,9 @@ def _backdrop_of(around: Backdrop, declared: Mapping[str, object], letters: Colo
 
 
 def _is_hidden_by_colour(style: Style) -> bool | UnjudgedValue:
-    """Whether the color of letters makes them invisible."""
+    """Whether the text has the color of its background or is transparent. Returns an UnjudgedValue if that is
+    unknown.
+    """
     letters = style.fill or style.colour
     if isinstance(letters, UnjudgedValue) and letters.options:
         is_seen = not any(each[3] < _LEAST_OPACITY or style.behind.hides_letters(each) for each in letters.options)
@@ -496,7 +526,9 @@ def _is_hidden_by_colour(style: Style) -> bool | UnjudgedValue:
 
 
 def _letter_technique(style: Style) -> str:
-    """Return the technique that hides the letters of an element. Elements inside it may undo it."""
+    """Return the technique that hides the text of an element by inherited values, such as its font size; empty if none
+    does. Elements inside it may be visible again.
+    """
     if not style.visible:
         return "visibility"
     size = style.letters * style.zoom * (1.0 if style.adjusted is None else style.adjusted / _USUAL_ASPECT)
@@ -508,7 +540,9 @@ def _letter_technique(style: Style) -> str:
 
 
 def _element_technique(style: Style, name: str, declared: Mapping[str, object], low: str, *, inline: bool) -> str:
-    """Return the technique that hides all content of an element."""
+    """Return the technique that hides all content of an element, whatever elements inside it declare; empty if none
+    does. `low`: the result of `lowness_of` for its parent.
+    """
     if declared.get("display") == "none" or declared.get("content-visibility") == "hidden":
         return "display"
     if str(declared.get("mso-hide", "")).startswith("all") and name != "a":
@@ -537,12 +571,16 @@ def _is_empty_box(declared: Mapping[str, object], name: str, style: Style, low: 
 
 
 def link_style(around: Style, colour: Colour | None) -> Style:
-    """Return the style of a link without declarations: it has its own color instead of that of the text around it."""
+    """Return the style of a link that declares nothing: it has its own color. `around`: the style of its parent.
+    `colour`: the color of links that `body` sets, if any.
+    """
     return judge(replace(around, colour=colour or _LINK_COLOUR))
 
 
 def either_style(one: Style, other: Style, doubt: str) -> Style:
-    """Return the style of an element that has one of two styles, if it is unknown which."""
+    """Return a style for an element that has one of two styles, if it is unknown which. Its text is hidden only if both
+    hide it. `doubt`: the reason, for the warning.
+    """
     if one.hidden and other.hidden:
         return one
     shown = other if one.hidden else one
@@ -562,7 +600,7 @@ def either_style(one: Style, other: Style, doubt: str) -> Style:
 def _either_colour(
     one: Colour | UnjudgedValue | None, other: Colour | UnjudgedValue | None, doubt: str
 ) -> UnjudgedValue:
-    """Return a color of letters that is one of two."""
+    """Return a value for a text color that is one of two. `doubt`: the reason, for the warning."""
     options = [each.options if isinstance(each, UnjudgedValue) else (each,) if each else () for each in (one, other)]
     return UnjudgedValue(doubt, options[0] + options[1] if all(options) else ())
 

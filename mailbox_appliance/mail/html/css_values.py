@@ -1,6 +1,8 @@
-"""Values of CSS: lengths, colors, transforms and clips, and values that cannot be judged here.
+"""Values of CSS: lengths, colors, transforms and clips, and values whose effect cannot be computed here
+(UnjudgedValue).
 
-Lengths assume a screen of 1,000 by 1,000 pixels, since the real size is unknown.
+Lengths assume a screen of 1,000 by 1,000 pixels, since the real size is unknown. In all of this package, `letters` as a
+number is a font size in pixels.
 """
 
 import colorsys
@@ -33,7 +35,7 @@ PERCENT_OF_SCREEN = 10.0  # pixels
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """A length: pixels, plus shares of the font size and of the base of percentages."""
+    """A CSS length: a number of pixels, plus a multiple of the font size, plus a percentage."""
 
     pixels: float = 0.0
     letters: float = 0.0  # times the font size
@@ -41,7 +43,9 @@ class Length:
     is_number: bool = False  # written without a unit
 
     def to_pixels(self, letters: float, percent: float = PERCENT_OF_SCREEN) -> float:
-        """Return the length in pixels, for letters of that size and with `percent` pixels for one percent."""
+        """Return the length in pixels. `letters`: the font size in pixels. `percent`: the number of pixels in one
+        percent.
+        """
         return self.pixels + self.letters * letters + self.percent * percent
 
     def times(self, factor: float) -> "Length":
@@ -59,7 +63,9 @@ class Length:
 
 
 def parse_length(value: str) -> Length | None:
-    """Return a length, a percentage or a number in lower case, or None for other or unsupported values."""
+    """Return a length, a percentage, a number, or the result of `calc()` and similar functions. `value` must be in
+    lower case. None for other values.
+    """
     if found := _LENGTH.fullmatch(value):
         return _plain_length(float(found[1]), found[2])
     if _LENGTH_FUNCTION.match(value) and len(value) <= _LONGEST_FUNCTION:
@@ -96,8 +102,8 @@ class _MathParser:
         return found
 
     def _sign(self, signs: str) -> str:
-        """Take the next part if it is one of these signs. Unclosed parentheses end with the value (CSS Syntax
-        5.4.9).
+        """Consume the next token if it is one of these signs, and return it; otherwise return an empty text. At the end
+        of the value, missing `)` are assumed (CSS Syntax 5.4.9).
         """
         if self._place == len(self._parts):
             return ")" if ")" in signs else ""
@@ -145,7 +151,9 @@ class _MathParser:
 
 
 def _apply_function(name: str, given: list[Length]) -> Length:
-    """Return the result of a function, for letters of the default size."""
+    """Return the result of `calc()`, `min()`, `max()` or `clamp()` for these arguments. To compare lengths, it assumes
+    a font size of 16 pixels.
+    """
     if name in ("", "calc"):
         if len(given) > 1:
             raise ValueError(name)
@@ -165,7 +173,9 @@ def _apply_function(name: str, given: list[Length]) -> Length:
 
 @dataclass(frozen=True, slots=True)
 class UnjudgedValue:
-    """A declared value that may hide text. `options`: for a color, all colors that it can be, if known."""
+    """A declared value that may hide text but whose effect is unknown. `name`: its name in warnings, never a word of
+    the sender. `options`: for a color, all colors that it can be, if they are known.
+    """
 
     name: str
     options: tuple[tuple[float, float, float, float], ...] = ()
@@ -195,7 +205,9 @@ _FUNCTION_NAME = re.compile(r"(?<![\w-])([\w-]{1,40})\(")
 
 
 def defer_to_browser(name: str, value: str) -> UnjudgedValue | None:
-    """Return a value that only a browser can compute, or None for other values."""
+    """Return an UnjudgedValue if only a browser can compute the value, as for `var()` or `env()`; None for other
+    values. `name`: the property.
+    """
     found = _BROWSER_ONLY.search(value) if "(" in value else None
     if found is None:
         return None
@@ -203,7 +215,9 @@ def defer_to_browser(name: str, value: str) -> UnjudgedValue | None:
 
 
 def find_unknown_function(name: str, value: str) -> UnjudgedValue | None:
-    """Return a value with functions that was not understood, or None if it has none, or only obsolete ones."""
+    """Return an UnjudgedValue for a value with a CSS function that could not be interpreted. None if it has no
+    function, or only obsolete ones. `name`: the property.
+    """
     found = [call.removeprefix("-webkit-").removeprefix("-moz-") for call in _FUNCTION_NAME.findall(value)]
     if not found or found[0] in _OBSOLETE_FUNCTIONS or "progid:" in value:
         return None
@@ -270,7 +284,9 @@ _NOT_HEX = re.compile(r"[^0-9a-f]")
 
 
 def parse_css_colour(value: str, name: str = "color") -> Colour | UnjudgedValue | None:
-    """Return a CSS color in lower case, as the value of a property, or None if it is not a color."""
+    """Return the color in a CSS value in lower case, or None if it is not a color. An UnjudgedValue stands for a color
+    that depends on the browser. `name`: the property, for warnings.
+    """
     if value.startswith("#"):
         return _parse_hex(value[1:])
     if value == "transparent":
@@ -285,7 +301,9 @@ def parse_css_colour(value: str, name: str = "color") -> Colour | UnjudgedValue 
 
 
 def parse_html_colour(value: str) -> Colour | None:
-    """Return the color of an old attribute such as `bgcolor`. Nearly any text is one (HTML 2.3.6)."""
+    """Return the color of an HTML attribute such as `bgcolor`, or None for an empty one. Nearly any text is a color
+    there (HTML 2.3.6).
+    """
     value = value.strip().lower()[:128]
     if value in ("", "transparent"):
         return None
@@ -338,7 +356,7 @@ def _share(word: str, whole: float) -> float:
 
 
 def blend(above: Colour, below: Colour) -> Colour:
-    """Return the visible color of one color over an opaque one."""
+    """Return the visible color if `above`, which may be partly transparent, lies over the opaque color `below`."""
     share = above[3]
     if share >= 1:
         return above
@@ -348,7 +366,9 @@ def blend(above: Colour, below: Colour) -> Colour:
 
 @lru_cache(maxsize=1024)
 def are_alike(letters: Colour, behind: Colour) -> bool:
-    """Whether letters of one color are invisible on another."""
+    """Whether text of the color `letters` is invisible on the color `behind`: too little contrast, and nearly the same
+    hue.
+    """
     seen = blend(letters, behind)
     if sum(abs(one - other) for one, other in zip(seen[:3], behind[:3], strict=True)) > _NEARLY_THE_SAME:
         return False
@@ -364,7 +384,7 @@ def _luminance(colour: Colour) -> float:
 
 
 def are_alike_between(letters: Colour, one: Colour, other: Colour) -> bool:
-    """Whether letters are invisible somewhere in the gradient between two opaque colors."""
+    """Whether text of the color `letters` is invisible somewhere in a gradient from `one` to `other`, both opaque."""
     way = [end - start for start, end in zip(one[:3], other[:3], strict=True)]
     length = sum(part * part for part in way)
     seen = blend(letters, one)
@@ -405,7 +425,10 @@ _NO_EFFECT: _Effect = (0.0, False, 1.0)
 
 
 def parse_transform(value: str) -> Mapping[str, object] | None:
-    """Return the movement in pixels, whether nothing is left of the box, and the factor of the size of its letters."""
+    """Interpret `transform`: a tuple of the distance in pixels by which the box moves, whether nothing of it remains
+    visible, and the factor for the size of its text. `turned`: whether it is rotated out of the page. None if the value
+    is not valid.
+    """
     if value == "none":
         return {"transform": (0.0, False, 1.0), "turned": False}
     if "(" not in value:
@@ -434,7 +457,7 @@ _TRANSFORMS = frozenset({
 
 
 def _one_transform(name: str, content: str) -> _Effect | None:
-    """Return the effect of one function, or None if it is not supported."""
+    """Return the effect of one function of `transform`, or None if it is not supported. `content`: its arguments."""
     words = content.replace(",", " ").split() if "(" not in content else [each.strip() for each in content.split(",")]
     if name in ("rotate", "rotatez"):
         return _NO_EFFECT
@@ -467,7 +490,7 @@ def _one_transform(name: str, content: str) -> _Effect | None:
 
 
 def _is_by_its_size(lengths: list[Length | None]) -> bool:
-    """Whether a box is moved by its own size or more, so that its surroundings may cut it off."""
+    """Whether a movement is 100% of the box's own size or more, so that the parent may cut the box off."""
     return any(each and abs(each.percent) >= 100 for each in lengths)
 
 
@@ -497,13 +520,17 @@ def _parse_angle(word: str) -> float | None:
 
 
 def _effect_of_turn(angle: str) -> _Effect | None:
-    """Return the effect of a rotation out of the page."""
+    """Return the effect of a rotation around an axis in the page: at about 90 degrees nothing of the box remains
+    visible. None if the angle is not valid.
+    """
     degrees = _parse_angle(angle)
     return None if degrees is None else (0.0, abs(math.cos(math.radians(degrees))) < _LEAST_SCALE, 1.0)
 
 
 def _effect_of_rotation(words: list[str]) -> _Effect | None:
-    """Return the effect of a rotation by three components of an axis and an angle."""
+    """Return the effect of `rotate3d()`. `words`: three components of the axis, and the angle. None if it is not
+    supported.
+    """
     axis = [each.pixels for each in map(parse_length, words[:3]) if each]
     if len(axis) < 3 or len(words) != 4:
         return None
@@ -513,7 +540,9 @@ def _effect_of_rotation(words: list[str]) -> _Effect | None:
 
 
 def parse_rotate(value: str) -> Mapping[str, object] | None:
-    """Return whether nothing is left of a box (CSS Transforms 2, 5)."""
+    """Interpret `rotate` (CSS Transforms 2, 5): whether nothing of the box remains visible, and whether it is rotated
+    out of the page (`turned`). None if the value is not valid.
+    """
     words = value.split()
     if value == "none" or (len(words) == 1 and _parse_angle(value) is not None):
         return {"rotate": False, "turned": False}
@@ -530,7 +559,9 @@ def parse_rotate(value: str) -> Mapping[str, object] | None:
 
 
 def parse_scale(value: str) -> Mapping[str, object] | None:
-    """Return the factor for the size of letters; True if nothing is left of the box."""
+    """Interpret `scale`: the factor for the size of text, or True if nothing of the box remains visible. None if the
+    value is not valid.
+    """
     if value == "none":
         return {"scale": 1.0}
     numbers = [each.pixels + each.percent / 100 for each in map(parse_length, value.split()) if each]
@@ -541,7 +572,7 @@ def parse_scale(value: str) -> Mapping[str, object] | None:
 
 
 def parse_translate(value: str) -> Mapping[str, object] | None:
-    """Return the movement in pixels."""
+    """Interpret `translate`: the distance in pixels by which the box moves. None if the value is not valid."""
     words = [value] if value.endswith(")") and value.count("(") == 1 else value.split()
     found = [parse_length(word) for word in words] if value != "none" else []
     if None in found:
@@ -552,8 +583,8 @@ def parse_translate(value: str) -> Mapping[str, object] | None:
 
 
 def parse_transform_origin(value: str) -> Mapping[str, object] | None:
-    """Return the point; it cannot be judged if it is so distant that a rotation around it may move a box off the
-    screen.
+    """Interpret `transform-origin`: an UnjudgedValue if the point is 400 pixels away or more, as a rotation around it
+    may move the box off the screen. Otherwise the value itself.
     """
     found = [parse_length(word) for word in value.split()]
     is_far = any(each and abs(each.to_pixels(16.0, _PERCENT_OF_ITSELF)) >= 400 for each in found)
@@ -561,7 +592,9 @@ def parse_transform_origin(value: str) -> Mapping[str, object] | None:
 
 
 def parse_clip(value: str) -> Mapping[str, object] | None:
-    """Return whether the visible rectangle is empty or nearly empty."""
+    """Interpret `clip`: True if the visible rectangle is empty or at most one pixel wide or high. None if the value is
+    not valid.
+    """
     if value == "auto":
         return {"clip": False}
     found = _CLIP.fullmatch(value)
@@ -579,7 +612,9 @@ def _is_narrow(start: float, end: float | None) -> bool:
 
 
 def parse_clip_path(value: str) -> Mapping[str, object] | None:
-    """Return whether the visible shape is empty (CSS Masking 1, 5; CSS Shapes 2, 3)."""
+    """Interpret `clip-path`: True if the visible shape is empty (CSS Masking 1, 5; CSS Shapes 2, 3), CLIPPED_BOX if it
+    is the box itself, otherwise False. None if the value is not supported.
+    """
     found = _FUNCTION_CALL.match(value)
     if found is None:
         return {"clip-path": CLIPPED_BOX if value in _BOXES else False} if value == "none" or value in _BOXES else None

@@ -1,4 +1,4 @@
-"""HTML without its hidden text, written with a few safe elements and attributes."""
+"""Write HTML again without its hidden text, with only safe elements and attributes."""
 
 import re
 from collections import Counter
@@ -31,7 +31,9 @@ _COLOUR_VALUE = re.compile(r"(?:rgb|hsl)a?\([0-9.,%/ ]{1,40}\)")
 
 
 def to_visible_html(html: str, hidden: Counter[str] | None = None) -> str:
-    """Return the HTML of the visible content, with every tag closed in its place. `hidden`: counts, as in `to_text`."""
+    """Return the HTML of the visible content, with every tag closed in the correct order. `hidden`: receives the counts
+    of removed text, by technique.
+    """
     writer = _VisibleHtmlWriter()
     reader = StyledReader(html, writer.write_token, Counter() if hidden is None else hidden)
     for token in tokenize(html):
@@ -41,14 +43,14 @@ def to_visible_html(html: str, hidden: Counter[str] | None = None) -> str:
 
 @dataclass
 class _VisibleHtmlWriter:
-    """A writer of HTML, token by token."""
+    """Collects visible tokens and writes them as HTML."""
 
     pieces: list[str] = field(default_factory=list)
     _open: list[str] = field(default_factory=list)
     _places: dict[str, list[int]] = field(default_factory=dict)  # open elements by name
 
     def write_token(self, token: Token) -> None:
-        """Write the next visible token."""
+        """Write the next token, which must be visible."""
         if not token.name:
             self.pieces.append(escape(token.content, quote=False))
         elif token.closes:
@@ -60,8 +62,8 @@ class _VisibleHtmlWriter:
                 self._open.append(token.name)
 
     def _close(self, name: str) -> None:
-        """Close an element. Formatting that ends before the blocks in it is closed after them, so that every tag is in
-        its place.
+        """Close an element. If elements inside it are still open, its closing tag is written after theirs, so that tags
+        stay nested.
         """
         places = self._places.get(name)
         if not places:
@@ -71,7 +73,7 @@ class _VisibleHtmlWriter:
             self.pieces.append(f"</{self._open.pop().removesuffix(_CLOSING_DUE)}>")
 
     def finish(self) -> str:
-        """Return the HTML written, with every tag closed."""
+        """Close all open tags, and return the HTML."""
         self.pieces += (f"</{name.removesuffix(_CLOSING_DUE)}>" for name in reversed(self._open))
         return "".join(self.pieces)
 
@@ -87,7 +89,7 @@ def _opening_tag(token: Token) -> str:
 
 
 def _safe_attribute(name: str, value: str) -> str:
-    """Return the part of an attribute's value that may stay; empty if none may."""
+    """Return the attribute's value if it is safe, or the safe part of it; otherwise an empty text."""
     value = value.strip()
     if name in _URL_PREFIXES:
         return value if value.lower().startswith(_URL_PREFIXES[name]) and len(value) <= _LONGEST_ADDRESS else ""

@@ -1,7 +1,7 @@
 """Read the visible tags and text of HTML. Content that a browser would not show is left out and counted.
 
-Most personal mail has only a few elements that can hide words. It is read without evaluating styles, which saves half
-of the time (`_SimpleReader`). All other mail is read as a browser reads it (`StyledReader`).
+Most personal mail has only a few elements that can hide text. It is read without computing styles, which halves the
+time (`_SimpleReader`). All other mail is read as a browser reads it (`StyledReader`).
 """
 
 import re
@@ -40,9 +40,10 @@ def read_visible(
     limit: int = MAX_INPUT,
     is_enough: Callable[[], bool] | None = None,
 ) -> None:
-    """Pass on the visible tokens of the first `limit` characters of HTML, until `is_enough` returns True.
+    """Call `write` with each visible token of the first `limit` characters of HTML. Stop as soon as `is_enough` returns
+    True after a token.
 
-    In the texts, entities are decoded and invisible characters are removed; attributes are as written. `hidden`:
+    Texts are passed with entities decoded and invisible characters removed; attributes are passed as written. `hidden`:
     receives the counts of removed text, by technique.
     """
     counts = Counter[str]() if hidden is None else hidden
@@ -54,7 +55,9 @@ def read_visible(
 
 
 def _is_simple(html: str, limit: int) -> bool:
-    """Whether only comments, a title or a script can hide text."""
+    """Whether nothing but comments, titles and scripts can hide text in this HTML, so that styles need not be
+    computed.
+    """
     start = html[:limit].lower()
     if any(word in start for word in _HIDING_WORDS) or "<style" in html[limit:].lower():
         return False
@@ -67,7 +70,7 @@ class _SimpleReader:
         self._is_text = True
 
     def feed(self, token: Token) -> None:
-        """Process the next token."""
+        """Process the next token of the HTML."""
         name, content = token.name, token.content
         if not name:
             if self._is_text:
@@ -95,13 +98,15 @@ _ENDS_SELECT = frozenset({"input", "textarea", "keygen"})
 
 
 def is_sender_comment(comment: str) -> bool:
-    """Whether a comment has text of the sender: it is neither a declaration nor a condition for one program."""
+    """Whether an HTML comment has text of the sender. Empty ones, declarations such as `doctype`, and conditions for
+    one mail program (`[if mso]`) do not count.
+    """
     start = comment.lstrip()
     return start != "" and not start[:20].lower().startswith(_NO_SENDER_COMMENT)
 
 
 class StyledReader(TreeBuilder):
-    """Takes tokens as written, and passes on the visible ones.
+    """Reads HTML token by token as a browser does, computes styles, and passes on the visible tokens to `write`.
 
     Entities are decoded in texts, but not in attributes. `hidden`: receives the counts of removed text, by technique.
     """
@@ -112,7 +117,7 @@ class StyledReader(TreeBuilder):
         self._within, self._depth, self._piece = "", 0, self._base_piece
 
     def feed(self, token: Token) -> None:
-        """Process the next token."""
+        """Process the next token of the HTML."""
         name = token.name
         if self._within:
             self._feed_within(token)
@@ -131,7 +136,7 @@ class StyledReader(TreeBuilder):
             self._start("img" if name == "image" else name, token)
 
     def _feed_within(self, token: Token) -> None:
-        """Process a token inside an element that only its own tag closes."""
+        """Process a token inside an element that only its own closing tag ends, such as `svg` or `select`."""
         if self._within == "select":
             self._feed_option(token)
         elif not token.name:
@@ -144,7 +149,9 @@ class StyledReader(TreeBuilder):
                 self._within = ""
 
     def _feed_option(self, token: Token) -> None:
-        """Process a token inside a `select`, in which only tags of options count."""
+        """Process a token inside a `select`. Apart from text, only the tags of options and tags that end the `select`
+        have an effect.
+        """
         name, select = token.name, self._open.last_place_of("select")
         if not name:
             self._add_text(token)
@@ -187,7 +194,9 @@ class StyledReader(TreeBuilder):
             self._write(token if words is content else Token(content=words))
 
     def _count_doubts(self, style: Style) -> None:
-        """Count the unjudged styles of text that is kept, once for each element that declares them."""
+        """Count, for visible text, the styles that may hide it but whose effect is unknown: once for each element that
+        declares them.
+        """
         stack = self._open.stack
         for piece in self._doubts_of(style, stack[-1].doubts if stack else self._base_doubts).values():
             self._count(piece)
@@ -206,7 +215,7 @@ class StyledReader(TreeBuilder):
         return piece
 
     def _go_on_formatting(self) -> None:
-        """Open formatting elements again that were not closed (HTML 13.2.4.3)."""
+        """Open formatting elements such as `b` again if the element around them was closed first (HTML 13.2.4.3)."""
         waiting, self._open.waiting[-1] = self._open.waiting[-1], []
         for element in waiting:
             self._push(element.name, element.content, piece=element.piece)
@@ -243,7 +252,9 @@ class StyledReader(TreeBuilder):
                 self._push(name, content, token)
 
     def _start_closed(self, name: str, content: str) -> None:
-        """Start an element that only its own end tag closes."""
+        """Process the opening tag of an element that only its own closing tag ends, such as `svg`. `content`: its
+        attributes as written.
+        """
         if name == "svg":
             self._note_cover(name, self._style_around(name), self._styles.tag_style(name, content).declared)
         if content.endswith("/") and name in ("svg", "math"):
@@ -253,7 +264,9 @@ class StyledReader(TreeBuilder):
             self._push(name, content)
 
     def _start_outer(self, name: str, content: str) -> None:
-        """Start `html` or `body`. Both exist without their tags, and a second tag can only hide text."""
+        """Process the opening tag of `html` or `body`. These elements exist even without tags, so a second tag only
+        counts if it hides text. `content`: its attributes as written.
+        """
         if not self._open.stack and name not in dict(self._outer):
             self._outer.append((name, content))
             self._set_outermost()
@@ -265,7 +278,9 @@ class StyledReader(TreeBuilder):
             self._push(name, content)
 
     def _start_table_part(self, name: str, content: str) -> None:
-        """Start a part of a table (HTML 13.2.6.4.9 to 15). Outside a table these tags are ignored."""
+        """Process the opening tag of a row, cell or other part of a table (HTML 13.2.6.4.9 to 15). Outside a table it
+        is ignored.
+        """
         opened = self._open
         top = opened.stack[-1].name if opened.stack else ""
         if (top == "tr" and name in tokenizer.CELLS) or (name == "tr" and top in tokenizer.SECTIONS):
@@ -306,7 +321,7 @@ class StyledReader(TreeBuilder):
             self._write(token)
 
     def _open_input(self, attributes: dict[str, str], style: Style) -> None:
-        """Add an `input` field. The label of a button is visible."""
+        """Process an `input` field. Of these, only buttons show text: their label."""
         kind, value = (attributes.get(each, "").strip() for each in ("type", "value"))
         if not value or style.gone:
             return
@@ -320,8 +335,8 @@ class StyledReader(TreeBuilder):
             self._write(Token(content=invisible_characters.strip_invisible(unescape(value))[0]))
 
     def _open_picture(self, token: Token, around: Style, style: Style) -> None:
-        """Add a picture, which is visible whatever the size and color of surrounding letters. Without an address, its
-        description counts as letters.
+        """Process an `img`. A picture is visible whatever the size and color of text around it. Without an address it
+        shows its description, which counts as text. `around`: the style of its parent.
         """
         attributes = parse_attributes(token.content)
         is_letters = not attributes.get("src", "").strip()

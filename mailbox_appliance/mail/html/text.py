@@ -1,4 +1,4 @@
-"""HTML to plain text and to Markdown. Nothing is fetched, and invisible content is left out."""
+"""Convert HTML to plain text and to Markdown. Nothing is fetched, and hidden content is left out."""
 
 import re
 from collections import Counter
@@ -25,7 +25,8 @@ _LINES = frozenset({
 
 
 def to_text(html: str, hidden: Counter[str] | None = None) -> str:
-    """Return the text of HTML: lines for blocks, links with their address, `- ` for list items, ` | ` between cells.
+    """Return HTML as plain text: blocks on lines of their own, links with their address, `- ` before list items, ` | `
+    between cells.
 
     `hidden`: receives the counts of removed text, by technique.
     """
@@ -35,9 +36,11 @@ def to_text(html: str, hidden: Counter[str] | None = None) -> str:
 
 
 def to_preview_text(html: str) -> str:
-    """Return some of the text, for a preview. It is fast, since it runs for every message that has only HTML.
+    """Return the first visible text of HTML, for a preview. It is fast, since it runs for every message that has only
+    HTML.
 
-    Reading stops after enough text. Quoted mail, and pieces with unprintable characters, do not count toward that.
+    Reading stops after enough text. Quoted mail, and pieces with unprintable characters, do not count as such text, but
+    are returned too.
     """
     writer, written, length = TextWriter(), 0, 0
 
@@ -59,7 +62,7 @@ def decode_attribute(value: str) -> str:
 
 @dataclass
 class TextWriter:
-    """A writer of text, token by token."""
+    """Collects visible tokens and writes them as plain text."""
 
     pieces: list[str] = field(default_factory=list)
     breaks: int = 2  # line breaks at the end of the text written; at the start, the maximum
@@ -70,7 +73,7 @@ class TextWriter:
     links: list[tuple[str, int]] = field(default_factory=list)  # address, and the number of pieces before it
 
     def write_token(self, token: Token) -> None:
-        """Write the next visible token."""
+        """Write the next token, which must be visible."""
         if not token.name:
             self._text(token.content)
         elif token.closes:
@@ -130,7 +133,9 @@ class TextWriter:
         self._word("  " * min(len(self.lists) - 1, 10) + sign)
 
     def _end_link(self, address: str, start: int) -> None:
-        """End a link: its text, and its address if the text does not show it."""
+        """End a link: write its address in parentheses, unless its text already shows it. `start`: the number of pieces
+        before its text.
+        """
         address = decode_attribute(address).strip()
         if not address.lower().startswith(("http://", "https://", "mailto:", "tel:")) or start == len(self.pieces):
             return
@@ -164,7 +169,7 @@ class TextWriter:
         self.gap, self.breaks = False, 0
 
     def _sign(self, text: str) -> None:
-        """Write a generated sign, between cells or as a rule."""
+        """Write text that is not from the sender: the separator between cells, or a horizontal line."""
         self._word(text)
 
     def _newline(self) -> None:
@@ -204,7 +209,7 @@ _DEEPEST_QUOTE, _DEEPEST_LIST = 10, 8  # deeper levels are written like these, s
 
 
 def to_markdown(html: str, hidden: Counter[str] | None = None) -> str:
-    """Return the Markdown of HTML. `hidden`: receives the counts of removed text, by technique."""
+    """Return the visible content of HTML as Markdown. `hidden`: receives the counts of removed text, by technique."""
     writer = _MarkdownWriter()
     read_visible(html, writer.write_token, hidden)
     return writer.finish()
@@ -212,7 +217,7 @@ def to_markdown(html: str, hidden: Counter[str] | None = None) -> str:
 
 @dataclass
 class _MarkdownWriter(TextWriter):
-    """A writer of Markdown, token by token."""
+    """Collects visible tokens and writes them as Markdown."""
 
     wanted: dict[str, int] = field(default_factory=dict)  # marks such as `**`: the number of elements that need each
     open: list[str] = field(default_factory=list)  # marks that are written and not closed; `[`: a link
@@ -303,7 +308,9 @@ class _MarkdownWriter(TextWriter):
         self.breaks, self.gap = -1, False  # the item's text follows its sign
 
     def _end_header(self) -> None:
-        """Write the line that GFM requires after the first row of a table, if that row has the names of columns."""
+        """Write the line of dashes that GitHub Flavored Markdown requires after the header row of a table. Only if the
+        row consists of at least two header cells.
+        """
         if self.header_cells >= 2 and self.tables == 1 and self.breaks <= 0:
             self._break(1)
             self.ends_line = False
@@ -373,7 +380,7 @@ class _MarkdownWriter(TextWriter):
     # --- text ---
 
     def _word(self, text: str) -> None:
-        """Write text of the sender."""
+        """Write text of the sender, escaped so that it has no effect as Markdown."""
         if self.preformatted:
             self.ticks = max(self.ticks, _longest_ticks(text))
             self._write(text)
@@ -410,7 +417,7 @@ class _MarkdownWriter(TextWriter):
             self.pieces.append(text)
 
     def _begin_line(self) -> None:
-        """Write the start of a line: quote marks, the indent of lists, the sign of a heading."""
+        """Write the start of a line: `> ` for quotes, the indent of lists, and the `#` of a heading."""
         quote = "> " * min(self.quoted, _DEEPEST_QUOTE)
         if self.breaks == 1 and self.ends_line and not self.preformatted:
             self.pieces[-1] = "  \n"  # CommonMark 6.7: a line break is intended here
@@ -434,7 +441,7 @@ class _MarkdownWriter(TextWriter):
             self.ends_line = False
 
     def finish(self) -> str:
-        """Return the Markdown written, with all marks closed."""
+        """Close all open marks such as `**`, and return the Markdown."""
         if self.preformatted:
             self.preformatted = 1
             self._close_code()
@@ -444,15 +451,17 @@ class _MarkdownWriter(TextWriter):
 
 
 def _escape(text: str) -> str:
-    """Return text in which no sign has a meaning. It is escaped in slices, since many matches at once need much
-    memory.
+    """Return text with backslashes before characters that have a meaning in Markdown. It works on slices, since many
+    matches at once need much memory.
     """
     slices = (text[start : start + _SLICE] for start in range(0, len(text), _SLICE))
     return "".join(_SPECIAL.sub(r"\\\g<0>", part) for part in slices)
 
 
 def _escape_line_start(text: str) -> str:
-    """Return text for the start of a line, so that it is not read as a heading, quote, list or rule."""
+    """Return text for the start of a line, escaped so that it does not act as a heading, quote, list or horizontal
+    line.
+    """
     if text[:1] in "#>+=-" or _NUMBERED.match(text):
         return _AT_START.sub(r"\\", text, count=1)
     return text

@@ -1,6 +1,7 @@
-"""HTML cut into tags and text as a browser cuts it (HTML 13.2.5), and the kinds of elements.
+"""Cut HTML into tags and text as a browser does (HTML 13.2.5). Also lists which elements are blocks, formatting, table
+parts and so on.
 
-`html.parser`, and everything built on it, takes quadratic time on unclosed tags, so a single mail could stop the
+`html.parser`, and every library based on it, takes quadratic time on unclosed tags, so a single mail could stop the
 appliance. This tokenizer reads every character a bounded number of times.
 """
 
@@ -51,7 +52,7 @@ class Token(msgspec.Struct, frozen=True, gc=False):
 
 
 def tokenize(html: str) -> Iterator[Token]:
-    """Yield the tags, texts and comments of HTML. At most MAX_INPUT characters are read."""
+    """Yield the tags, texts and comments of HTML in order. Only the first MAX_INPUT characters are read."""
     html = without_surrogates(html[:MAX_INPUT])
     if "\0" in html:
         html = html.replace("\0", "\ufffd")
@@ -80,7 +81,9 @@ def _raw_text(name: str, content: str, end: int) -> Token:
 
 
 def _end_of_raw_text(name: str, html: str, start: int) -> int:
-    """Return the position of the closing tag of such an element, or the end of the HTML if there is none."""
+    """Return the position of the closing tag of an element without markup inside, such as `style`. The end of the HTML
+    if there is none. `start`: the position after its opening tag.
+    """
     if name == "script":
         return _end_of_script(html, start)
     found = _closing_tag(name).search(html, start)
@@ -96,7 +99,9 @@ _IN_SCRIPT = re.compile(r"<!--|-->|<(?P<close>/?)script(?=[\t\n\f\r />])", re.I)
 
 
 def _end_of_script(html: str, start: int) -> int:
-    """Return the end of a script. A comment in it may open and close one more script (HTML 13.2.5.20 to 31)."""
+    """Return the position of the closing tag of a script, or the end of the HTML. A comment in the script may contain
+    another pair of script tags, which does not count (HTML 13.2.5.20 to 31).
+    """
     in_comment = in_script = False
     for found in _IN_SCRIPT.finditer(html, start):
         if found[0] in ("<!--", "-->"):
@@ -112,8 +117,8 @@ def _end_of_script(html: str, start: int) -> int:
 
 
 def parse_attributes(content: str) -> dict[str, str]:
-    """Return the attributes of a tag by name in lower case, with values as written. Of two with the same name the first
-    counts.
+    """Return the attributes of a tag: names in lower case, values as written. If a name occurs twice, the first one
+    counts. `content`: the text of the tag after its name.
     """
     found: dict[str, str] = {}
     for match in _ATTRIBUTE.finditer(content):
@@ -123,7 +128,9 @@ def parse_attributes(content: str) -> dict[str, str]:
 
 
 def find_attribute(content: str, name: str) -> str:
-    """Return the value of one attribute as written; empty if there is none."""
+    """Return the value of one attribute as written; empty if the tag does not have it. `content`: the text of the tag
+    after its name. `name`: in lower case.
+    """
     return parse_attributes(content).get(name, "") if name in content.lower() else ""
 
 
@@ -195,10 +202,10 @@ _SAFE = "@!$*+-._~"
 
 
 def replace_content_ids(html: str, rename: Callable[[tuple[str, ...]], str | None]) -> str:
-    """Pass each Content-ID that the HTML refers to (RFC 2392) to `rename`, and replace it if that returns another one.
-    Returns the HTML.
+    """Return the HTML with other Content-IDs in its `cid:` references (RFC 2392).
 
-    `rename` gets the possible readings of the Content-ID, the most likely first: in practice, some are not
+    `rename` is called for each reference. It returns the Content-ID to write, or None to leave the reference unchanged.
+    Its argument has the possible readings of the Content-ID, the most likely first: in practice, some are not
     percent-encoded.
     """
 

@@ -1,7 +1,7 @@
-"""Open and close elements as a browser does (HTML 13.2.4.2 to 13.2.6), without keeping a tree.
+"""Track which elements of HTML are open, as a browser does (HTML 13.2.4.2 to 13.2.6), without building a tree.
 
-Each element is put on a stack and taken off once. A tag is written at the place at which a browser closes it, whatever
-the sender wrote. Otherwise, tags that close elsewhere could hide words from people and show them to programs.
+Each element is put on a stack once and removed once. A closing tag is written where a browser closes the element, not
+where the sender wrote it. Otherwise, a sender could hide text from people and still show it to programs.
 """
 
 import re
@@ -43,7 +43,9 @@ _MOST_ALIKE = 3  # HTML 13.2.4.3, "Noah's Ark"
 
 @dataclass(slots=True)
 class HiddenPiece:
-    """Text that is hidden by one element, and by elements in it that hide it in the same way."""
+    """One passage of hidden text, to count it only once: an element, and elements inside it that hide text by the same
+    technique.
+    """
 
     technique: str
     is_counted: bool
@@ -51,7 +53,9 @@ class HiddenPiece:
 
 @dataclass(slots=True)
 class Siblings:
-    """The elements opened so far in one element."""
+    """Counts of the child elements that an element has so far, for selectors such as `:nth-child()`. `last`: the newest
+    child.
+    """
 
     count: int = 0
     by_name: dict[str, int] = field(default_factory=dict)
@@ -60,7 +64,9 @@ class Siblings:
 
 @dataclass(slots=True)
 class TableColumns:
-    """The columns of a table: the number declared, the hidden ones, and the next one in the current row."""
+    """The columns of a table, to find cells in hidden ones. `count`: columns declared so far. `collapsed`: the numbers
+    of hidden ones. `next`: the column of the next cell in the current row.
+    """
 
     count: int = 0
     collapsed: set[int] = field(default_factory=set)
@@ -71,7 +77,7 @@ class TableColumns:
 
 @dataclass(slots=True)
 class OpenElement:
-    """An open element."""
+    """An element whose closing tag was not read yet, with its style."""
 
     name: str
     content: str  # its attributes as written
@@ -90,7 +96,9 @@ class OpenElement:
 
 @dataclass
 class OpenElements:
-    """A stack of open elements, with the places of each name in it."""
+    """The stack of open elements. A place is an index in this stack; indexes by name and kind find elements without a
+    search.
+    """
 
     stack: list[OpenElement] = field(default_factory=list)
     #: Formatting elements that were still open when the element around them was closed: they apply to the next text
@@ -108,17 +116,19 @@ class OpenElements:
     _barriers: list[int] = field(default_factory=lambda: [-1])
 
     def set_outermost(self, outermost: list[MatchTarget]) -> None:
-        """Set the facts about `html` and `body` that rules test."""
+        """Set the facts about `html` and `body` that CSS selectors can test."""
         self._matched_rules.clear()
         self.outermost = outermost
         self.key_counts = dict.fromkeys((key for known in outermost for key in known.keys), 1)
 
     def match_targets(self, place: int | None = None) -> list[MatchTarget]:
-        """Return the facts about each element up to a place that rules test, the outermost first."""
+        """Return the facts that CSS selectors can test about each open element, the outermost first. `place`: only
+        elements below this index in the stack.
+        """
         return self.outermost + [each.match_target for each in self.stack[:place] if each.match_target]
 
     def matched_rules(self) -> dict[Any, Any]:
-        """Return the cache of rules that match elements in the last open element."""
+        """Return the cache of CSS rules that match children of the innermost open element. Callers add to it."""
         if not self.stack:
             return self._matched_rules
         last = self.stack[-1]
@@ -127,7 +137,9 @@ class OpenElements:
         return last.matched_rules
 
     def place_next(self, known: MatchTarget) -> MatchTarget:
-        """Return the facts about the next element in the last open one, with its position among its siblings."""
+        """Count a new child of the innermost open element. Returns `known`, the facts about the child, with its
+        position among its siblings.
+        """
         siblings = self._siblings
         if self.stack:
             siblings = self.stack[-1].siblings = self.stack[-1].siblings or Siblings()
@@ -137,12 +149,12 @@ class OpenElements:
         return siblings.last
 
     def mark_picture(self) -> None:
-        """Record a picture in the last open element, and in those around it."""
+        """Record that the three innermost open elements contain a picture."""
         for element in self.stack[-_REACH_OF_PICTURES:]:
             element.has_picture = True
 
     def push(self, element: OpenElement) -> None:
-        """Open an element inside the last open one."""
+        """Put an element on the stack, inside the innermost open one."""
         place, name = len(self.stack), element.name
         self.stack.append(element)
         self._places.setdefault(name, []).append(place)
@@ -159,14 +171,17 @@ class OpenElements:
                 self.key_counts[key] = self.key_counts.get(key, 0) + 1
 
     def pop(self) -> OpenElement:
-        """Close the last open element by its own tag."""
+        """Remove the innermost open element from the stack, because its own closing tag was read."""
         element = self.stack.pop()
         self._forget(element, len(self.stack))
         return element
 
     def pop_to(self, place: int, *, by_its_tag: bool = False) -> list[OpenElement]:
-        """Close all elements from the top down to a place. Formatting elements without a closing tag wait for the next
-        text.
+        """Close the element at index `place` of the stack and all elements inside it. Returns them, the innermost
+        first.
+
+        Formatting elements that were closed without their own tag are kept, to be opened again before the next text.
+        `by_its_tag`: the element at `place` is closed by its own tag.
         """
         closed: list[OpenElement] = []
         waiting: list[OpenElement] = []
@@ -184,7 +199,9 @@ class OpenElements:
         return closed
 
     def _forget(self, element: OpenElement, place: int) -> bool:
-        """Remove an element from the indexes. Returns whether formatting inside it ends with it."""
+        """Remove an element from the indexes. `place`: its index in the stack. Returns whether it also ends formatting
+        elements inside it, as a table cell does.
+        """
         name = element.name
         self._places[name].pop()
         if element.match_target:
@@ -215,7 +232,9 @@ class OpenElements:
         waiting.append(element)
 
     def close_formatting(self, place: int) -> OpenElement:
-        """End the effect of a formatting element while blocks inside it stay open; it remains on the stack."""
+        """Mark a formatting element as closed while blocks inside it stay open. It remains on the stack. `place`: its
+        index there.
+        """
         element = self.stack[place]
         element.is_closed = True
         self._places[element.name].pop()  # it is the last one with its name
@@ -227,7 +246,9 @@ class OpenElements:
     # --- closing ---
 
     def places_to_close_first(self, name: str) -> Iterator[int]:
-        """Yield the places down to which elements must be closed, in order, before such an element is opened."""
+        """Yield the stack indexes of elements that must be closed before an element of this name opens, in order; -1
+        for none. Indexes are computed one by one, so close each element before asking for the next.
+        """
         if name == "li":
             yield self._place_of_item("li")
         elif name in ITEMS:
@@ -246,7 +267,7 @@ class OpenElements:
             yield self._place_of_paragraph()
 
     def place_closed_by(self, name: str) -> int:
-        """Return the place of the element that a closing tag closes, or -1."""
+        """Return the stack index of the element that a closing tag of this name closes, or -1 if it closes none."""
         if name == "p":
             return self._place_of_paragraph()
         if name == "li":
@@ -264,7 +285,9 @@ class OpenElements:
         return place if place > self._special[-1] else -1
 
     def is_formatted_by(self, name: str) -> bool:
-        """Whether a formatting element of that name is in effect since the last cell or similar element began."""
+        """Whether text at this point is inside a formatting element of that name. Formatting from outside the current
+        table cell or similar element does not count.
+        """
         if any(each.name == name for each in self.waiting[-1]):
             return True
         return self.last_place_of(name) > max(map(self.last_place_of, MARKER_ELEMENTS))
@@ -272,12 +295,14 @@ class OpenElements:
     # --- places ---
 
     def last_place_of(self, name: str) -> int:
-        """Return the place of the last open element of that name, or -1."""
+        """Return the stack index of the innermost open element of that name, or -1 if none is open."""
         places = self._places.get(name)
         return places[-1] if places else -1
 
     def place_in_scope(self, name: str) -> int:
-        """Return the place of the last element of that name that a closing tag can close, or -1."""
+        """Return the stack index of the innermost open element of that name, or -1. Elements outside the current table,
+        cell or similar element do not count, since closing tags inside cannot close them.
+        """
         place = self.last_place_of(name)
         return place if place >= self._scopes[-1] else -1
 
@@ -290,20 +315,22 @@ class OpenElements:
         return barrier if barrier >= 0 and self.stack[barrier].name in names else -1
 
     def has_block_above(self, place: int) -> bool:
-        """Whether a block is open inside an element."""
+        """Whether a block or similar element is open inside the element at this stack index."""
         return self._special[-1] > place
 
     def _is_in_table(self) -> bool:
-        """Whether a table is open, with no open cell or caption in it."""
+        """Whether a table is open, but no cell or caption of it."""
         return self.last_place_of("table") > max(map(self.last_place_of, (*CELLS, "caption")))
 
     def place_of_table_part(self, *names: str) -> int:
-        """Return the place of the last of these elements in the last table, or -1."""
+        """Return the stack index of the innermost open element with one of these names, or -1. Only elements inside the
+        innermost table count.
+        """
         place = max(map(self.last_place_of, names))
         return place if place > self.last_place_of("table") else -1
 
     def place_of_section(self) -> int:
-        """Return the place of the section of the last table that contains rows, or -1."""
+        """Return the stack index of the open `tbody`, `thead` or `tfoot` of the innermost table, or -1."""
         return self.place_of_table_part(*SECTIONS)
 
 
@@ -312,9 +339,9 @@ class OpenElements:
 
 @dataclass
 class ElementsBeyondLimit:
-    """The open elements beyond MOST_OPEN_ELEMENTS, by name only.
+    """Open elements nested deeper than MOST_OPEN_ELEMENTS. To bound memory and time, only their names are counted.
 
-    If one of them hides its text, all of them count as hidden until they are closed.
+    If one of them hides its text, the text in all of them counts as hidden until they are closed.
     """
 
     count: int = 0
@@ -322,7 +349,7 @@ class ElementsBeyondLimit:
     _names: Counter[str] = field(default_factory=Counter)
 
     def open(self, name: str, hidden: str) -> None:
-        """Open one more element. `hidden`: the technique that hides it."""
+        """Open one more element. `hidden`: the technique that hides its text; empty if it is visible."""
         if name in VOID_ELEMENTS:
             return
         self._names[name] += 1
@@ -331,24 +358,24 @@ class ElementsBeyondLimit:
             self.piece = HiddenPiece(hidden, is_counted=False)
 
     def is_open(self, name: str) -> bool:
-        """Whether an element of that name is open."""
+        """Whether an element of that name is open beyond the limit."""
         return self._names[name] > 0
 
     def keeps_open(self, name: str) -> bool:
-        """Whether a closing tag cannot close the elements around these, because it is not of a block or stops at one of
-        these.
+        """Whether a closing tag of this name cannot close an element within the limit. Either the name is that of
+        inline formatting, or a table, cell or similar element beyond the limit stops it.
         """
         return name not in SPECIAL_ELEMENTS or any(self._names[each] for each in SCOPE_ELEMENTS)
 
     def close(self, name: str) -> None:
-        """Close one of these elements."""
+        """Close one element of this name beyond the limit."""
         self._names[name] -= 1
         self.count -= 1
         if not self.count:
             self.clear()
 
     def clear(self) -> None:
-        """Close all of these elements."""
+        """Close all elements beyond the limit."""
         self._names.clear()
         self.count, self.piece = 0, None
 
@@ -364,7 +391,9 @@ _DIGITS = re.compile(r"\s*\d{1,6}")
 
 
 class TreeBuilder:
-    """The open elements, and the tags that are written for them."""
+    """Opens and closes elements as a browser does, computes the style of each, and writes the tags of visible ones.
+    `StyledReader` adds the reading of tokens.
+    """
 
     def __init__(self, styles: StyleResolver, write: Callable[[Token], object], hidden: Counter[str]) -> None:
         self._write = write
@@ -387,7 +416,9 @@ class TreeBuilder:
         self._base_doubts = self._doubts_of(self._base, None)
 
     def _push(self, name: str, content: str, token: Token | None = None, piece: HiddenPiece | None = None) -> None:
-        """Open an element. `piece`: the hidden text that it continues, if it is opened again."""
+        """Open an element and compute its style. `content`: its attributes as written. `token`: the tag to write, if it
+        is not made from name and content. `piece`: the hidden passage that continues if the element is opened again.
+        """
         around, stack, facts = self._style_around(name), self._open.stack, self._styles.tag_style(name, content)
         known = (
             self._open.place_next(facts.match_target)
@@ -425,14 +456,18 @@ class TreeBuilder:
         self._note_cover(name, style, facts.declared)
 
     def _doubts_of(self, style: Style, outer: dict[str, HiddenPiece] | None) -> dict[str, HiddenPiece]:
-        """Return the unjudged styles of an element, each counted once. `outer`: those of the element around it."""
+        """Return the styles of an element that may hide text but whose effect is unknown, by name, each with a mark so
+        that it is counted once. `outer`: the same for its parent.
+        """
         if outer and len(outer) == len(style.unjudged) and all(name in outer for name in style.unjudged):
             return outer
         known = outer or {}
         return {name: known.get(name) or HiddenPiece(name, is_counted=False) for name in style.unjudged}
 
     def _note_cover(self, name: str, style: Style, declared: Mapping[str, object]) -> None:
-        """Record an element that may cover other text: a warning then covers the whole message."""
+        """Record an element that may cover other text, so that the message gets a warning. If there was no text yet, it
+        is counted with the first text after it.
+        """
         if not style.gone and css_style.may_cover(name, declared, style.letters, is_behind_text=self._is_behind_text):
             if self._has_text:
                 self._hidden["position: absolute"] += 1
@@ -442,7 +477,9 @@ class TreeBuilder:
     # --- tables ---
 
     def _add_column(self, name: str, style: Style, attributes: Mapping[str, str]) -> None:
-        """Add a `col` or a `colgroup`."""
+        """Record the columns that a `col` or `colgroup` declares for the innermost table, and whether they are
+        hidden.
+        """
         table = self._open.last_place_of("table")
         if table < 0:
             return
@@ -456,7 +493,9 @@ class TreeBuilder:
         columns.count += span
 
     def _style_of_cell(self, style: Style, content: str) -> Style:
-        """Return the style of a cell. A cell in a collapsed column is hidden (CSS 2.1, 17.5.5)."""
+        """Return the style of a table cell, given its style without regard to columns. A cell in a collapsed column is
+        hidden (CSS 2.1, 17.5.5). `content`: its attributes as written.
+        """
         table = self._open.last_place_of("table")
         columns = self._open.stack[table].columns if table >= 0 else None
         if columns is None or not columns.collapsed:
@@ -482,9 +521,10 @@ class TreeBuilder:
         return self._styles.style_of(around, name, facts, self._open, known)
 
     def _style_around(self, name: str) -> Style:
-        """Return the style that text or an element inherits.
+        """Return the style that an element of this name, or text (empty name), inherits at this point.
 
-        Content in a table outside its cells is shown before the table (HTML 13.2.6.1, foster parenting).
+        Content in a table outside its cells is shown before the table, so it inherits from outside (HTML 13.2.6.1,
+        foster parenting).
         """
         stack = self._open.stack
         if not stack:
@@ -516,7 +556,9 @@ class TreeBuilder:
             self._pop(opened.place_closed_by(name), else_write=name if is_line else "")
 
     def _ends_deeper(self, name: str, token: Token) -> bool:
-        """Whether a tag closes an element around those beyond MOST_OPEN_ELEMENTS, and so these too."""
+        """Process a closing tag while elements beyond MOST_OPEN_ELEMENTS are open. Returns whether it closes an element
+        within the limit, and so all elements beyond it.
+        """
         deeper = self._deeper
         if deeper.is_open(name):
             if not deeper.piece:
@@ -529,7 +571,9 @@ class TreeBuilder:
         return True
 
     def _pop(self, place: int, else_write: str = "", *, by_its_tag: bool = False) -> None:
-        """Close all elements down to a place. If there is no such place, the closing tag may still begin a new line."""
+        """Close the element at this stack index and all elements inside it. If the index is -1, write a closing tag
+        named `else_write` instead, unless that is empty: it may begin a new line. `by_its_tag`: its own tag closes it.
+        """
         if place < 0:
             if else_write and not self._style_around("").hidden:
                 self._write(Token(else_write, closes=True))
@@ -541,7 +585,9 @@ class TreeBuilder:
                 self._write(Token(element.name, closes=True))
 
     def _close_formatting(self, name: str) -> None:
-        """Close a formatting element; blocks inside it stay open (HTML 13.2.6.4.7, the adoption agency)."""
+        """Close a formatting element such as `b`, while blocks inside it stay open (HTML 13.2.6.4.7, the adoption
+        agency).
+        """
         opened, waiting = self._open, self._open.waiting[-1]
         for number in reversed(range(len(waiting))):
             if waiting[number].name == name:
@@ -561,7 +607,9 @@ class TreeBuilder:
             self._restyle(place, around)
 
     def _restyle(self, place: int, style: Style) -> None:
-        """Compute the style of open elements from a place on again, inside something with another style."""
+        """Compute the styles of open elements again, from this stack index on, after an element around them was closed.
+        `style`: the style that the first of them inherits.
+        """
         stack = self._open.stack
         self._restyled += len(stack) - place
         for number in range(place, len(stack)):
@@ -589,7 +637,7 @@ def _parse_span(value: str) -> int:
 
 @dataclass
 class _AncestorsUpTo:
-    """The open elements up to a place."""
+    """The open elements below an index of the stack, as the `Ancestors` of the element at that index."""
 
     opened: OpenElements
     place: int
