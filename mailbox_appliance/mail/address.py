@@ -35,10 +35,11 @@ def domain_of(email: str) -> str:
 
 
 def to_envelope_address(email: str) -> str:
-    """Return the address as SMTP carries it: with the domain in lower case and in A-labels (RFC 5890, UTS 46).
+    """Return the address in the form for SMTP commands: the domain in lower case, with international names in ASCII
+    form (A-labels, RFC 5890, UTS 46).
 
-    A local part with dots in the wrong places (`a.@`, in use at Japanese providers) is quoted (RFC 5321 4.1.2). Other
-    quoted local parts and address literals are not supported. Raises ValueError if the address has no such form.
+    A local part with dots in the wrong places (`a.@`, in use at Japanese providers) is quoted (RFC 5321 4.1.2). Raises
+    ValueError for anything else that SMTP cannot carry, and for address literals and other quoted local parts.
     """
     local, _, domain = email.rpartition("@")
     local = _unquote(local)
@@ -52,8 +53,8 @@ def to_envelope_address(email: str) -> str:
 
 
 def is_writable(email: str) -> bool:
-    """Whether a message can be sent to this address. Received mail has other addresses too, such as `a@[192.0.2.1]` and
-    `a@-b.example`.
+    """Whether a message can be sent to this address. Received mail also contains addresses that are refused, such as
+    `a@[192.0.2.1]` and `a@-b.example`.
     """
     try:
         to_envelope_address(email)
@@ -63,7 +64,9 @@ def is_writable(email: str) -> bool:
 
 
 def _unquote(local: str) -> str:
-    """Return the local part without quotes (RFC 5321 4.1.2), or unchanged if its content needs them."""
+    """Return the local part without its quotes (RFC 5321 4.1.2). Unchanged if it has none, or if its characters require
+    them.
+    """
     inner = local[1:-1] if len(local) > 1 and local[0] == local[-1] == '"' else ""
     return inner if _DOTTED.fullmatch(inner) else local
 
@@ -88,7 +91,8 @@ def needs_smtputf8(email: str) -> bool:
 
 
 def same_mailbox(first: str, second: str) -> bool:
-    """Whether two addresses name the same mailbox, ignoring case. A domain in Unicode equals its A-labels.
+    """Whether two addresses name the same mailbox. Case does not count, and an international domain equals its ASCII
+    form.
 
     RFC 5321 2.4 lets a server distinguish `A@` from `a@`; no server in use does.
     """
@@ -101,8 +105,8 @@ def _comparable(email: str) -> tuple[str, str]:
 
 
 def comparable_domain(domain: str) -> str:
-    """Return a domain in the form for comparisons: A-labels in lower case, or the case-folded text if it has no
-    A-labels.
+    """Return a domain in the form for comparisons: in ASCII (A-labels) and lower case. A text that is not a valid
+    domain is only case-folded.
     """
     try:
         return _to_a_labels(domain)
@@ -111,9 +115,10 @@ def comparable_domain(domain: str) -> str:
 
 
 def has_forbidden_characters(text: str) -> bool:
-    """Whether text must not go into a header field: it contains a line break, NUL or another control except the tab.
+    """Whether text must not be put into a header field, because it contains a line break, NUL or another control
+    character except the tab.
 
-    This includes characters inside anything that looks like an encoded word, since old readers decode those into new
+    Encoded words in the text (RFC 2047) are decoded for this check, since old readers turn line breaks in them into new
     header lines.
     """
     if _FORBIDDEN.search(text):

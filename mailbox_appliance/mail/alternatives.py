@@ -1,12 +1,11 @@
-"""Comparison of the plain part of a message with its HTML, by runs of words, so that a single differing sentence is
-found.
+"""Warn if the plain text of a message differs from its HTML.
 
-Senders write the same text in two forms (RFC 2046 5.1.4), mail programs show one of them, and nothing makes the two
-agree.
+Senders write the same text in both forms (RFC 2046 5.1.4). Mail programs show one of them, and nothing ensures that
+they agree.
 
-They are compared when the message is read, not when it arrives: a comparison takes a millisecond, four times as long as
-parsing. It compares three words in a row, not a share of words, since one sentence in a long letter matters. Known
-sentences of newsletters count as shown.
+The comparison uses runs of three words, so that one differing sentence in a long letter is found. It takes a
+millisecond, four times as long as parsing, so it is made when a message is read, not when it arrives. Usual sentences
+of newsletters, such as "View this in your browser", do not count as a difference.
 """
 
 import re
@@ -61,11 +60,11 @@ _Runs = frozenset[tuple[str, str, str]]
 
 
 def alternatives_differ(text: str, seen: str) -> bool:
-    """Whether a plain text has content that is not `seen` in the HTML, or is only a stub of it.
+    """Whether a plain text has content that the HTML does not show, or has fewer than a quarter of the HTML's words.
+    `text`: the plain text. `seen`: the visible text of the HTML.
 
-    A sentence of five words or more counts. Shorter ones, and text after the first 50,000 characters, do not count.
-    Phrases that plain parts add ("View this in your browser") are not a difference, unless there is little else. Linear
-    in the length of both.
+    Only sentences of five words or more count, within the first 50,000 characters. Phrases that plain texts add ("View
+    this in your browser") do not count, unless there is little else. Takes time linear in the length of both.
     """
     plain, shown = _compared_words(text[:LONGEST_COMPARED]), _compared_words(seen[:_LONGEST_HTML_TEXT])
     if not shown:
@@ -75,8 +74,10 @@ def alternatives_differ(text: str, seen: str) -> bool:
 
 
 def _has_unknown_run(plain: list[str], known: _Runs) -> bool:
-    """Whether words that are in no known run of three follow each other. A known word among them may be chance, so it
-    does not end a run.
+    """Whether the words contain a passage of about five words or more that is not in the other text. `known`: the runs
+    of three words in the other text.
+
+    A single known word inside the passage may be chance, so it does not end it.
     """
     unknown = _mark_unknown(plain, known)
     words = letters = 0  # twice the unknown words, minus the known ones among them
@@ -92,7 +93,7 @@ def _has_unknown_run(plain: list[str], known: _Runs) -> bool:
 
 
 def _mark_unknown(words: list[str], known: _Runs) -> list[bool]:
-    """Return for each word whether it is in no known run."""
+    """Return for each word whether it is unknown: none of the runs of three words that contain it is in `known`."""
     around = ["", "", *words, "", ""]
     is_known = [run in known for run in zip(around, around[1:], around[2:], strict=False)]
     return [not any(is_known[place : place + 3]) for place in range(len(words))]

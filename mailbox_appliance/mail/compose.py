@@ -1,7 +1,7 @@
-"""Compose a message: from its values to its bytes on the wire (RFC 5322, RFC 2045), always 7-bit.
+"""Compose a message: turn recipients, texts and files into its bytes for SMTP (RFC 5322, RFC 2045), always 7-bit.
 
-Header fields and parts are written here too, in forms that every server accepts unchanged. `row_of` returns what lists
-show of the message, without parsing the bytes that were just written.
+Header fields and parts are written in forms that every server transports unchanged. `row_of` returns the values that
+message lists show, without parsing the bytes again.
 """
 
 import binascii
@@ -48,7 +48,7 @@ _SECTION_LENGTH = 48  # characters of an RFC 2231 section; none is cut inside `%
 
 
 def write_field(name: str, words: Sequence[str]) -> bytes:
-    """Return a header field with its CRLF. It is folded only between words."""
+    """Return a header field that ends with CRLF. Long fields are folded, but only between `words`."""
     lines = [f"{name}:"]
     for position, word in enumerate(words):
         if position and len(lines[-1]) + 1 + len(word) > _FOLD_AT:
@@ -59,14 +59,18 @@ def write_field(name: str, words: Sequence[str]) -> bytes:
 
 
 def text_words(value: str) -> list[str]:
-    """Return the words of unstructured text, such as a subject: unchanged, or all of it in encoded words."""
+    """Return free text, such as a subject, as words for `write_field`. Plain ASCII stays unchanged; any other text
+    becomes encoded words (RFC 2047).
+    """
     if not value or (_PLAIN_WORDS.fullmatch(value) and "=?" not in value):
         return value.split(" ")
     return encoded_words.encode_words(value)
 
 
 def address_list_words(addresses: Iterable[Address]) -> list[str]:
-    """Return the words of an address list (RFC 5322 3.4). Raises ValueError for an invalid address."""
+    """Return a list of addresses as words for `write_field` (RFC 5322 3.4). Raises ValueError for an invalid
+    address.
+    """
     words: list[str] = []
     for address in addresses:
         if words:
@@ -76,14 +80,16 @@ def address_list_words(addresses: Iterable[Address]) -> list[str]:
 
 
 def address_words(address: Address) -> list[str]:
-    """Return the words of one address with its name."""
+    """Return one address with its display name as words for `write_field`. Raises ValueError for an invalid address."""
     email = to_envelope_address(address.email)
     name = address.name if isinstance(address.name, str) else ""
     return [*phrase_words(name), f"<{email}>"] if name else [email]
 
 
 def phrase_words(name: str) -> list[str]:
-    """Return the words of a display name: atoms, a quoted string, or encoded words."""
+    """Return a display name as words for `write_field`: unchanged, as a quoted string, or as encoded words (RFC
+    2047).
+    """
     if "=?" not in name:
         if _ATOMS.fullmatch(name):
             return name.split(" ")
@@ -93,8 +99,8 @@ def phrase_words(name: str) -> list[str]:
 
 
 def format_parameter(name: str, value: str) -> list[str]:
-    """Return the words of a parameter (RFC 2045 5.1), in RFC 2231 sections if it is long, contains quotes or is not
-    ASCII.
+    """Return a parameter of a header field, such as `filename="a.pdf"`, as words for `write_field` (RFC 2045 5.1). If
+    it is long, contains quotes or is not ASCII, it is written in RFC 2231 sections.
     """
     if _PLAIN_PARAMETER.fullmatch(value) and "=?" not in value:
         return [f'{name}="{value}"']
@@ -110,7 +116,9 @@ def format_parameter(name: str, value: str) -> list[str]:
 
 
 def value_words(value: str, parameters: Iterable[list[str]]) -> list[str]:
-    """Return the words of a value followed by its parameters."""
+    """Return a value followed by its parameters, separated by semicolons, as words for `write_field`. `parameters`:
+    results of `format_parameter`.
+    """
     words = [value]
     for parameter_words in parameters:
         words[-1] += ";"
@@ -143,7 +151,9 @@ _CONTENT_ID = re.compile(r"[!-;=?-~]{1,900}")
 
 @dataclass(frozen=True)
 class WrittenPart:
-    """The header fields of a part and its encoded body. `files`: the files in it, as a reader lists them."""
+    """A MIME part in the form in which it is sent: its header fields and its encoded body. `files`: the files in it, as
+    a reader of the message lists them.
+    """
 
     fields: bytes
     body: Content
@@ -151,7 +161,9 @@ class WrittenPart:
 
 
 def text_part(text: str, subtype: str) -> WrittenPart:
-    """Return a `text` part in UTF-8. Line breaks of any kind become CRLF, and the last line ends with one."""
+    """Return a `text` part, encoded in UTF-8. Line breaks of any kind become CRLF, and the last line ends with one.
+    `subtype`: `plain` or `html`.
+    """
     raw = _LINE_BREAK.sub(b"\r\n", text.encode("utf-8", "replace"))
     if raw and not raw.endswith(b"\r\n"):
         raw += b"\r\n"
@@ -162,7 +174,9 @@ def text_part(text: str, subtype: str) -> WrittenPart:
 
 
 def encode_text(raw: bytes) -> tuple[str, bytes]:
-    """Choose the best encoding for a text with CRLF. Returns its name and the encoded text."""
+    """Choose the best transfer encoding (`7bit`, `quoted-printable` or `base64`) for text with CRLF line breaks.
+    Returns its name and the encoded text.
+    """
     if _UNTOUCHED.fullmatch(raw):
         return "7bit", raw
     if len(raw.translate(None, _PRINTABLE)) * 6 > len(raw):  # 3 octets for each: base64 is shorter
@@ -174,8 +188,8 @@ def encode_text(raw: bytes) -> tuple[str, bytes]:
 
 
 def _escape_start(match: re.Match[bytes]) -> bytes:
-    """Return a quoted-printable line with its first octet escaped, split so that lines have at most 76 octets (RFC 2045
-    6.7).
+    """Return a quoted-printable line with its first octet escaped, so that no server changes it. A line that becomes
+    longer than 76 octets is split (RFC 2045 6.7).
     """
     line = match[0]
     escaped = b"=%02X" % line[0]
@@ -185,17 +199,19 @@ def _escape_start(match: re.Match[bytes]) -> bytes:
 
 
 def base64_lines(raw: bytes | Content) -> Content:
-    """Return base64 in lines of 76 characters (RFC 2045 6.8). Large content is encoded again each time it is read."""
+    """Return the content as base64, in lines of 76 characters (RFC 2045 6.8). Large content is not kept in memory, but
+    encoded again each time it is read.
+    """
     lines = Base64Lines(Content(raw))
     return lines if len(lines) > LARGE else Content(lines.read())
 
 
 def file_part(attachment: OutgoingAttachment) -> WrittenPart:
-    """Return the part of an attached file. Its bytes arrive unchanged; only an attached message is sent as it is, with
-    CRLF.
+    """Return the part for an attached file. Recipients get its bytes unchanged; only in an attached message, line
+    breaks become CRLF.
 
-    The file name arrives in the form that readers may show: without folders and marks of direction, and generated if
-    nothing remains. Raises ValueError if a header field cannot hold the type, the name or the Content-ID.
+    The file name is made safe to show: without folders and direction controls, and a generic one if nothing remains.
+    Raises ValueError if a header field cannot contain the type, the name or the Content-ID.
     """
     mime_type, parameters = parse_media_type(attachment.mime_type)
     name = headers.safe_file_name(attachment.filename) or headers.default_file_name("attachment", mime_type)
@@ -218,9 +234,10 @@ def file_part(attachment: OutgoingAttachment) -> WrittenPart:
 
 
 def parse_media_type(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return the type in lower case and its parameters (RFC 2045 5.1), without those that callers must not set.
+    """Return a MIME type in lower case, and its parameters (RFC 2045 5.1). The parameters `name` and `boundary` are
+    left out, since callers must not set them.
 
-    Raises ValueError if the type is not valid for a file, or has a parameter twice.
+    Raises ValueError if the type is not valid for a file, or if a parameter occurs twice.
     """
     match = _MIME_TYPE.match(text)
     if not match or match[1].lower() == "multipart":
@@ -238,7 +255,7 @@ def parse_media_type(text: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _seven_bit_lines(content: bytes) -> bytes | None:
-    """Return the content with CRLF, or None if it is not ASCII, contains NUL, or has lines over 998 octets."""
+    """Return the content with CRLF line breaks. None if it is not ASCII, contains NUL, or has lines over 998 octets."""
     lines = _LINE_BREAK.sub(b"\r\n", content)
     lines += b"" if lines.endswith(b"\r\n") else b"\r\n"
     return lines if lines.isascii() and b"\0" not in lines and not _TOO_LONG.search(lines) else None
@@ -266,7 +283,9 @@ def _naming_fields(disposition: str, name: str, content_id: str | None) -> bytes
 
 
 def is_content_id(text: str) -> bool:
-    """Whether a Content-ID can be written: ASCII without spaces and angle brackets, and nothing hidden in it."""
+    """Whether a Content-ID can be written in a header field: ASCII without spaces and angle brackets, and no control
+    characters in encoded words.
+    """
     return _CONTENT_ID.fullmatch(text) is not None and not has_forbidden_characters(text)
 
 
@@ -301,11 +320,11 @@ _DATE_FIELD = re.compile(rb"^Date[ \t]*:[^\n]*\n(?:[ \t][^\n]*\n)*", re.I | re.M
 
 
 def compose(message: OutgoingMessage, *, message_id: str, date: datetime) -> ComposedMessage:
-    """Return the bytes of a message, its envelope, and the Bcc field for the sender's copy. Equal input gives equal
-    bytes.
+    """Return a message ready to be sent: its bytes, its envelope, and the Bcc field for the sender's copy. Equal input
+    gives equal bytes.
 
-    Raises ValueError for values that a header field cannot hold: a line break or NUL (also inside anything that looks
-    like an encoded word), or an invalid address, MIME type or Content-ID.
+    Raises ValueError for values that a header field cannot contain: a line break or NUL (also inside encoded words), or
+    an invalid address, MIME type or Content-ID.
     """
     lines, text = list(header_fields(message, message_id, date)), _plain_text(message)
     # The boundaries derive from the Message-ID, which is random: nobody can put one into a text beforehand.
@@ -321,17 +340,17 @@ def compose(message: OutgoingMessage, *, message_id: str, date: datetime) -> Com
 
 
 def new_message_id(sender_email: str) -> str:
-    """Return a new, unique Message-ID: random, at the sender's domain (RFC 5322 3.6.4)."""
+    """Return a new Message-ID: random, at the domain of this address (RFC 5322 3.6.4)."""
     return f"<{secrets.token_hex(16)}@{domain_of(to_envelope_address(sender_email))}>"
 
 
 def bcc_field(people: Sequence[Address]) -> bytes:
-    """Return the Bcc field, for the sender's copy only; empty if there are no Bcc recipients."""
+    """Return the Bcc field, which only the sender's own copy contains. Empty if there are no Bcc recipients."""
     return write_field("Bcc", address_list_words(people)) if people else b""
 
 
 def with_bcc(wire: Content, bcc_header: bytes) -> Content:
-    """Return the sender's copy of a message: with its Bcc field at the end of the header."""
+    """Return the sender's copy of a message: the bytes that are sent, with the Bcc field at the end of the header."""
     if not bcc_header:
         return wire
     head, rest = wire.split_header()
@@ -339,7 +358,9 @@ def with_bcc(wire: Content, bcc_header: bytes) -> Content:
 
 
 def with_date(wire: Content, date: datetime) -> Content:
-    """Return the message with this Date, in place of the first Date in its header, or at the end of the header."""
+    """Return the message with this Date. It replaces the first Date in the header, or is added at the end of the
+    header.
+    """
     head, rest = wire.split_header()
     written = write_field("Date", [format_datetime(date)])
     fields, found = _DATE_FIELD.subn(written, head, count=1)
@@ -347,7 +368,9 @@ def with_date(wire: Content, date: datetime) -> Content:
 
 
 def has_text(text: str | None, html: str | None) -> bool:
-    """Whether there is content in the text (more than white space) or in the HTML (something visible)."""
+    """Whether a body has content: more than white space in its text, or something visible (text or a picture) in its
+    HTML.
+    """
     if text and text.strip():
         return True
     if not html or not html.strip():
@@ -366,8 +389,9 @@ def _header_texts(message: OutgoingMessage) -> Iterator[str]:
 
 
 def header_fields(message: OutgoingMessage, message_id: str, date: datetime) -> Iterator[bytes]:
-    """Yield the header fields with sender, recipients, subject and date, without Bcc. Raises ValueError as `compose`
-    does.
+    """Yield the header fields with sender, recipients, subject, date, Message-ID and references, without Bcc.
+
+    Raises ValueError for values that a header field cannot contain, such as a line break or an invalid address.
     """
     if any(len(text) > _LONGEST_TEXT or has_forbidden_characters(text) for text in _header_texts(message)):
         raise ValueError("a header field cannot contain line breaks, control characters or very long text")
@@ -392,8 +416,8 @@ def header_fields(message: OutgoingMessage, message_id: str, date: datetime) -> 
 
 
 def writable_ids(ids: Iterable[str]) -> list[str]:
-    """Return the Message-IDs that can be written. Seen in practice: parents whose ID contains spaces or 8-bit
-    characters.
+    """Return those of the Message-IDs that a header field can contain, with angle brackets. In practice, some messages
+    have an ID with spaces or 8-bit characters.
     """
     bracketed = (each if each.startswith("<") else f"<{each}>" for each in ids)
     return [each for each in bracketed if _is_message_id(each)]
@@ -404,8 +428,10 @@ def _is_message_id(text: str) -> bool:
 
 
 def _content_part(message: OutgoingMessage, text: str, seed: str) -> WrittenPart:
-    """Return the tree of parts: mixed(alternative(text, related(html, images...)), files...), each level only if
-    needed.
+    """Return the body of a message as a tree of parts: mixed(alternative(text, related(html, images...)), files...). A
+    level that is not needed is left out.
+
+    `text`: the plain text. `seed`: a random text from which the boundaries are made.
     """
     with_html = message.html is not None
     shown = [file_part(a) for a in message.attachments if with_html and a.inline and a.content_id]
@@ -420,8 +446,8 @@ def _content_part(message: OutgoingMessage, text: str, seed: str) -> WrittenPart
 
 
 def _plain_text(message: OutgoingMessage) -> str:
-    """Return the plain text of a message, or the text between the HTML tags if it has only white space.
-    `with_plain_text` makes a better one.
+    """Return the plain text of a message. If it has only white space, return the text between the tags of its HTML,
+    which may include hidden text. `with_plain_text` prevents that.
     """
     if message.html is None or (message.text and message.text.strip()):
         return message.text or ""
@@ -429,17 +455,20 @@ def _plain_text(message: OutgoingMessage) -> str:
 
 
 def with_plain_text(message: OutgoingMessage, reader: HtmlReader) -> OutgoingMessage:
-    """Return the message with a plain text, made from its HTML if it has only white space."""
+    """Return the message with a plain text. If its plain text has only white space, a new one is made from its HTML by
+    `reader`.
+    """
     if message.html is None or (message.text and message.text.strip()):
         return message
     return replace(message, text=reader.extract(message.html, "text").text)
 
 
 def envelope_of(message: OutgoingMessage, *, also_named: Iterable[Address] = ()) -> Envelope:
-    """Return the envelope, with each recipient once. Local parts in different case stay separate: only their server
-    knows whether they are the same.
+    """Return the sender and recipients for SMTP, with each recipient once. Local parts that differ in case stay
+    separate, since only their server knows whether they are the same mailbox.
 
-    SMTPUTF8 is also needed if only the header contains an address whose local part is not ASCII.
+    `also_named`: addresses that are only in the header. SMTPUTF8 is required if any address has a local part that is
+    not ASCII.
     """
     recipients = [to_envelope_address(address.email) for address in (*message.to, *message.cc, *message.bcc)]
     sender = to_envelope_address(message.sender.email)
@@ -468,9 +497,11 @@ _ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\ud800-\udfff]")
 def row_of(
     message: OutgoingMessage, text: str, files: Sequence[ParsedAttachment], header: bytes, date: datetime
 ) -> ParsedMessage | None:
-    """Return the message as `parse_message` would read it, or None if only parsing the bytes can show that.
+    """Return a composed message as `parse_message` would read it, without parsing. None if only parsing can show that,
+    as for unusual characters or long messages.
 
-    `text`: the plain text as written. `header`: all fields as written, with Bcc.
+    `text`: the plain text as written. `files`: the attachments as written. `header`: all header fields as written,
+    including Bcc.
     """
     people = {"From": (message.sender,), "To": message.to, "Cc": message.cc, "Bcc": message.bcc}
     is_known = (
@@ -510,7 +541,7 @@ def row_of(
 
 
 def _values(message: OutgoingMessage, files: Iterable[ParsedAttachment]) -> Iterable[str]:
-    """Yield the texts that header fields contain."""
+    """Yield the texts of a message that header fields contain: subject, names of people, file names, Content-IDs."""
     yield message.subject
     for address in (message.sender, *message.to, *message.cc, *message.bcc):
         yield _name(address)
@@ -519,7 +550,9 @@ def _values(message: OutgoingMessage, files: Iterable[ParsedAttachment]) -> Iter
 
 
 def _is_read_back(value: str) -> bool:
-    """Whether readers get a header text back exactly as written: printable, with single spaces, nothing hidden."""
+    """Whether parsing returns a header text exactly as written: it is printable, has single spaces, and looks unlike an
+    encoded word.
+    """
     is_single_spaced = value.isprintable() and value == " ".join(value.split())
     return is_single_spaced and len(value) <= _LONGEST_VALUE and "=?" not in value and not value.startswith("'")
 
@@ -548,7 +581,9 @@ def _address(written: Address) -> Address:
 
 
 def _shown(address: Address) -> str:
-    """Return an address as its field shows it: with its name decoded, or quoted as written."""
+    """Return an address as a parsed header field shows it: a name in encoded words is decoded, a quoted name keeps its
+    quotes.
+    """
     *phrase, email = address_words(address)
     if phrase and "=?" in phrase[0]:
         phrase = [_name(address)]

@@ -1,5 +1,5 @@
-"""Convert a saved draft of any mail program to a message that can be sent (RFC 5322, RFC 2045): read leniently, sent
-strictly.
+"""Convert a draft that any mail program saved to a message that can be sent (RFC 5322, RFC 2045). Drafts are read
+leniently; the result is strictly valid.
 
 The recipients must be certain: a draft is refused if one of its addresses could be read in two ways, or lost.
 """
@@ -52,10 +52,11 @@ _STALE_BEGINNINGS = (
 
 
 def to_sendable(source: bytes, sender: Address, *, message_id: str, date: datetime) -> ComposedMessage:
-    """Return the draft as it is sent: 7-bit, without Bcc. Its MIME structure stays, and so does content that is 7-bit.
+    """Return the draft in the form in which it is sent: 7-bit, and without Bcc. Its MIME structure stays, and so does
+    content that is already 7-bit.
 
-    `sender` is the mailbox: a From with another address is refused. Raises ValueError if the draft cannot be sent; the
-    reason names the next step. Callers check the number of recipients and the size.
+    `sender`: the address of the mailbox; a draft with another From address is refused. Raises ValueError if the draft
+    cannot be sent, with the next step for the user. Callers must check the number of recipients and the size.
     """
     root, listed, warnings = mime.parse_structure(source)
     header = root.source[: root.start]
@@ -90,7 +91,9 @@ def _require_content(root: mime.MimePart, listed: list[tuple[str, str]], warning
 
 
 def _to_outgoing(fields: Fields, sender: Address, charset: str | None) -> tuple[OutgoingMessage, tuple[Address, ...]]:
-    """Return the message with sender, recipients, subject and parents of the draft, and its Reply-To addresses."""
+    """Return sender, recipients, subject and references of the draft, and separately its Reply-To addresses. Raises
+    ValueError if it has no recipients or an invalid address.
+    """
     to, cc, bcc, answers_to = (_read_recipients(fields, name, charset) for name in ("To", "Cc", "Bcc", "Reply-To"))
     if not (to or cc or bcc):
         raise ValueError("it has no recipients: add one to To, Cc or Bcc")
@@ -108,8 +111,8 @@ def _to_outgoing(fields: Fields, sender: Address, charset: str | None) -> tuple[
 
 
 def _require_own_sender(fields: Fields, sender: Address, charset: str | None) -> Address:
-    """Return the address of the mailbox, with the name from the draft. Raises ValueError for another address in
-    From.
+    """Return the address of the mailbox (`sender`), with the display name from the draft. Raises ValueError if the From
+    field of the draft has another address.
     """
     given = _read_addresses_of(fields, "From", charset)
     if any(not same_mailbox(each.email, sender.email) for each in given):
@@ -127,7 +130,9 @@ def _read_recipients(fields: Fields, name: str, charset: str | None) -> tuple[Ad
 
 
 def _read_addresses_of(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
-    """Return the addresses of all fields of this name. Seen in practice: one To field for each recipient."""
+    """Return the addresses of all header fields of this name. In practice, some drafts have one To field for each
+    recipient. Raises ValueError if a field is not valid.
+    """
     found: list[Address] = []
     for value in fields.get(name.lower(), ()):
         try:
@@ -143,10 +148,11 @@ def _read_ids(fields: Fields, name: str) -> list[str]:
 
 
 def _other_fields(written: Iterable[tuple[str, bytes, str]], outgoing: OutgoingMessage) -> Iterator[bytes]:
-    """Yield the other fields unchanged: those in clean ASCII that are neither outdated nor reveal a Bcc recipient.
+    """Yield the draft's other header fields unchanged. Left out are fields that are not clean ASCII, that
+    `compose.header_fields` writes, that are outdated, or that could reveal a Bcc recipient.
 
-    An address can be written in more ways than a search can cover (encoded, folded, commented, by its name alone). So
-    if there are Bcc recipients, only fields about other things are kept.
+    An address can be written in more ways than a search can find (encoded, folded, commented, by its name alone). So if
+    there are Bcc recipients, only fields on a list of harmless ones are kept.
     """
     seen = {each.email.casefold() for each in (*outgoing.to, *outgoing.cc, outgoing.sender)}
     hidden = {each.email.casefold() for each in outgoing.bcc} - seen

@@ -1,6 +1,6 @@
-"""Text and bytes of header fields: comments, character sets and encoded words (RFC 2047).
+"""Decode and encode the text of header fields: comments, character sets and encoded words (RFC 2047).
 
-Read leniently, written strictly. Character sets are used for bodies too.
+Decoding is lenient, encoding is strict. The functions for character sets are used for bodies too.
 """
 
 import binascii
@@ -16,7 +16,9 @@ _COMMENT_SIGN = re.compile(r"\\.|[()]", re.S)
 
 
 def comment_end(value: str, start: int) -> int:
-    """Return the position after the comment whose `(` is at `start`, or the end of the value if it is not closed."""
+    """Return the position after the comment whose `(` is at `start`. The length of the value if the comment is not
+    closed.
+    """
     depth = 0
     for sign in _COMMENT_SIGN.finditer(value, start):
         depth += {"(": 1, ")": -1}.get(sign[0], 0)
@@ -85,7 +87,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 @lru_cache(maxsize=256)
 def codec_of(charset: str) -> str | None:
-    """Return the codec for a character set as mail names it, or None for a name without meaning, like
+    """Return the Python codec for the name of a character set in mail. None for an unknown name, such as
     `unknown-8bit`.
     """
     name = re.sub(r"[^a-z0-9]+", "_", charset[:60].lower()).strip("_")
@@ -97,8 +99,8 @@ def codec_of(charset: str) -> str | None:
 
 
 def decode_charset(raw: bytes, charset: str | None) -> tuple[str, bool]:
-    """Return the text, and whether its decoding is certain: as declared, otherwise as UTF-8, otherwise with replacement
-    characters.
+    """Return the text, and whether the decoding is certain. The declared character set is tried first, then UTF-8; if
+    both fail, unreadable bytes become replacement characters.
 
     The text never contains a surrogate, so it can always be written as UTF-8.
     """
@@ -128,7 +130,9 @@ def _decode_strictly(raw: bytes, codec: str) -> str:
 
 
 def _is_utf_8(raw: bytes) -> bool:
-    """Whether bytes are UTF-8 beyond ASCII. Text in a Latin character set hardly ever looks like UTF-8 by accident."""
+    """Whether bytes are valid UTF-8 and not only ASCII. Text in a Latin character set is hardly ever valid UTF-8 by
+    accident.
+    """
     try:
         raw.decode()
     except UnicodeError:
@@ -148,7 +152,7 @@ def _decode_with_replacement(raw: bytes, codec: str | None) -> str:
 
 
 def _is_cut(raw: bytes) -> bool:
-    """Whether bytes are valid UTF-8 except for an incomplete last character of at least two bytes."""
+    """Whether bytes are valid UTF-8 except that at least two bytes of an incomplete character are at the end."""
     try:
         raw.decode()
     except UnicodeDecodeError as error:
@@ -179,7 +183,9 @@ _SAFE_IN_Q = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 
 
 def decode_words(text: str) -> str:
-    """Return the text with its encoded words decoded. White space between two of them is dropped (RFC 2047 6.2)."""
+    """Return the text with its encoded words decoded. White space between two encoded words is dropped (RFC 2047
+    6.2).
+    """
     if "=?" not in text:
         return text
     pieces: list[str] = []
@@ -196,9 +202,8 @@ def decode_words(text: str) -> str:
 
 
 def _decode_run(run: list[tuple[str, bytes]]) -> str:
-    """Decode adjacent words of the same character set as one text.
-
-    Seen in practice: a word ends within a character of several bytes.
+    """Return the text of adjacent encoded words. `run`: character set and bytes of each. Words of the same character
+    set are decoded as one text: in practice, some end within a character of several bytes.
     """
     joined: list[tuple[str, bytearray]] = []
     for charset, raw in run:
@@ -211,7 +216,9 @@ def _decode_run(run: list[tuple[str, bytes]]) -> str:
 
 
 def word_octets(encoding: str, text: str) -> bytes:
-    """Return the bytes of an encoded word; of broken base64, the readable bytes."""
+    """Return the bytes of an encoded word. Of broken base64, only the readable bytes. `encoding`: `Q` or `B`, in any
+    case.
+    """
     raw = text.encode("utf-8", "replace")
     if encoding in "qQ":
         return binascii.a2b_qp(raw, header=True)
@@ -219,7 +226,9 @@ def word_octets(encoding: str, text: str) -> bytes:
 
 
 def decode_base64(raw: bytes | memoryview) -> tuple[bytes, bool]:
-    """Return the decoded bytes, and whether the base64 was complete. Other characters are skipped (RFC 2045 6.8)."""
+    """Return the decoded bytes, and whether the base64 was complete. Characters that are not base64 are skipped (RFC
+    2045 6.8).
+    """
     try:
         return binascii.a2b_base64(raw), True
     except binascii.Error:
@@ -229,8 +238,8 @@ def decode_base64(raw: bytes | memoryview) -> tuple[bytes, bool]:
 
 
 def size_of_base64(raw: bytes) -> int | None:
-    """Return the number of bytes that `decode_base64` would return, without decoding; None if only decoding can show
-    it.
+    """Return the number of bytes that `decode_base64` would return, without decoding. None if only decoding can show
+    it, as for broken base64.
     """
     # In pieces: a single step over a large file would delay other threads.
     others = b"".join(raw[start : start + _PIECE].translate(None, _BASE64) for start in range(0, len(raw), _PIECE))
@@ -241,8 +250,8 @@ def size_of_base64(raw: bytes) -> int | None:
 
 
 def possible_texts(text: str) -> Iterator[str]:
-    """Yield the texts that a reader may extract from anything that looks like an encoded word: its raw bytes, and its
-    decoded text.
+    """Yield, for each part of the text that looks like an encoded word, the texts that a reader may get from it: its
+    bytes as Latin-1, and its decoded text.
     """
     for match in ENCODED_WORD.finditer(text):
         raw = word_octets(match[2], match[3])
@@ -251,8 +260,8 @@ def possible_texts(text: str) -> Iterator[str]:
 
 
 def encode_words(text: str) -> list[str]:
-    """Return encoded words in UTF-8, to be joined by white space. Characters are never cut; the shorter of Q and B is
-    used.
+    """Return the text as encoded words in UTF-8, which callers join by white space. No word ends within a character.
+    The encoding is Q or B, whichever is shorter.
     """
     raw = text.encode("utf-8", "replace")
     quoted = sum(1 if byte in _SAFE_IN_Q or byte == 0x20 else 3 for byte in raw)

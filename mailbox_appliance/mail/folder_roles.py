@@ -1,6 +1,8 @@
-"""The roles of folders (RFC 6154), and the labels of servers with X-GM-EXT-1.
+"""Find out which folder is Inbox, Sent, Trash and so on (RFC 6154), and the labels of servers such as Gmail
+(X-GM-EXT-1).
 
-A role comes from the members' choice, otherwise from the server, otherwise from the folder's name.
+The role of a folder is the one that members of the mailbox chose. Otherwise it comes from the server, otherwise from
+the folder's name.
 """
 
 import unicodedata
@@ -54,7 +56,9 @@ _ROLE_NAMES: dict[FolderRole, str] = {
 
 
 def _comparable_name(name: str) -> str:
-    """Return a name in the form for comparisons: case-folded, with composed accents (NFC), and a space for `_`."""
+    """Return a folder name in the form for comparisons: case-folded, accents composed (NFC), and spaces in place of
+    `_`.
+    """
     return unicodedata.normalize("NFC", name).casefold().replace("_", " ").strip()
 
 
@@ -68,14 +72,15 @@ _PREFIXES = frozenset({"inbox", "[gmail]", "[google mail]"})
 def assign_roles(
     listed: Sequence[ListedFolder], mapped: Mapping[FolderRole, str] | None = None
 ) -> dict[str, tuple[FolderRole, RoleSource]]:
-    """Return role and source for each folder that has a role, by path. No role and no folder occurs twice.
+    """Return role and source of the role for each folder that has one, by path. Each role and each folder occurs at
+    most once.
 
-    The members' choice has priority, then the server's attributes, then well-known names. INBOX is fixed by RFC 9051
-    5.1, so its source is the server. `mapped` may name a folder that does not exist: then the role is free for other
-    folders.
+    The order of priority is `mapped` (the choice of the mailbox's members), then the server's attributes, then
+    well-known names. The role of INBOX is fixed by RFC 9051 5.1, and its source is the server. If `mapped` names a
+    folder that does not exist, another folder may get the role.
 
-    On a server with labels, only the server's attributes count: labels implement its roles, whatever members chose or
-    folders are named.
+    On a server with labels, such as Gmail, only the server's attributes count, because the server ties roles to its own
+    labels.
     """
     folders = [folder for folder in listed if not folder.attributes & _NO_MAIL]
     is_labeled = any(folder.label is not None for folder in folders)
@@ -93,7 +98,9 @@ def assign_roles(
 def _propose_roles(
     folders: Sequence[ListedFolder], mapped: Mapping[FolderRole, str]
 ) -> Iterator[tuple[str, FolderRole, RoleSource]]:
-    """Yield possible roles of folders, the strongest source first."""
+    """Yield possible roles: path, role, and source of the role. The source with the highest priority comes first; the
+    caller uses the first proposal for each role and folder.
+    """
     for folder in folders:
         if folder.path.upper() == "INBOX":
             yield folder.path, "inbox", "extension"
@@ -114,8 +121,8 @@ def _propose_roles(
 
 
 def _short_name(folder: ListedFolder) -> str:
-    """Return the name for comparisons, without a leading `INBOX.` or `[Gmail]/`; empty for a folder inside
-    another one.
+    """Return the folder's name in the form for comparisons, without a leading `INBOX.` or `[Gmail]/`. Empty for a
+    folder inside any other folder.
     """
     steps = folder.path.split(folder.delimiter) if folder.delimiter else [folder.path]
     if len(steps) == 2 and steps[0].casefold() in _PREFIXES:
@@ -156,18 +163,24 @@ _LABELS_BY_ATTRIBUTE = {
 
 
 def canonical_label(label: str) -> str:
-    """Return a label as it is stored among the flags: a system label in its only spelling, a user's label unchanged."""
+    """Return a label in the form in which it is stored among the flags. System labels get their one spelling
+    (`\\Inbox`); a user's label stays unchanged.
+    """
     lowered = label.lower()
     return LABEL_FLAGS.get(lowered) or SYSTEM_LABELS.get(lowered) or label
 
 
 def is_user_label(flag: str) -> bool:
-    """Whether a stored flag is a label that people create and see."""
+    """Whether a stored flag is a label that a user created, not a flag or system label, which begin with a
+    backslash.
+    """
     return not flag.startswith("\\")
 
 
 def is_valid_label_name(label: str) -> bool:
-    """Whether people may use this name for a label that they add or remove."""
+    """Whether users may add or remove a label of this name. Names of system labels and of their folders are
+    reserved.
+    """
     lowered = label.strip().lower()
     is_own = lowered in _RESERVED_NAMES or lowered == _FORWARDED or lowered.startswith(("\\", *_OWN_FOLDERS))
     return bool(lowered) and not is_own and len(label) <= MAX_LABEL_NAME and not any(map(_is_control, label))
@@ -179,7 +192,9 @@ def _is_control(character: str) -> bool:
 
 
 def label_of_folder(folder: ListedFolder) -> str | None:
-    """Return the label that a folder on a server with labels shows, or None for a folder that holds messages itself."""
+    """Return the label whose messages a folder shows, on a server with labels such as Gmail. None for the folders of
+    all mail, spam and trash, which contain the messages themselves.
+    """
     if folder.attributes & _FOLDERS_WITH_MESSAGES:
         return None
     if folder.path.upper() == "INBOX":
@@ -188,5 +203,7 @@ def label_of_folder(folder: ListedFolder) -> str | None:
 
 
 def find_all_mail(listed: Iterable[ListedFolder]) -> str | None:
-    """Return the path of the folder with all messages except spam and trash, or None if the server hides it."""
+    """Return the path of the folder that contains all messages except spam and trash. None if the server does not list
+    it.
+    """
     return next((folder.path for folder in listed if _ALL_MAIL in folder.attributes), None)

@@ -1,4 +1,6 @@
-"""Forward a message: subject, quoted text and HTML, and the parts that are sent with it (RFC 5322, RFC 2392)."""
+"""Forward a message: subject, quoted text and HTML, and the attachments and pictures that are sent with it (RFC 5322,
+RFC 2392).
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -43,7 +45,8 @@ _COLOR = re.compile(r"#?[A-Za-z0-9]{3,20}")
 
 
 def embed_html(html: str) -> str:
-    """Return the content of an HTML document as a `div`, with the colors, style and direction of its `body`.
+    """Return an HTML document as a single `div` for use inside another document. It has the colors, style and direction
+    of the `body`.
 
     Scripts are left out, and unclosed elements cannot extend beyond the `div`.
     """
@@ -69,7 +72,7 @@ def embed_html(html: str) -> str:
 
 
 def _is_left_out(token: str) -> bool:
-    """Whether this token, which is not a tag, is a declaration or an unclosed comment."""
+    """Whether a token that is not a tag is left out: a declaration such as `doctype`, or an unclosed comment."""
     if token.startswith("<!--"):
         return not _WHOLE_COMMENT.match(token)
     return _DECLARATION.match(token) is not None
@@ -89,7 +92,9 @@ def _end_of_raw_text(name: str, html: str, start: int) -> int:
 
 
 def _as_div(attributes: str) -> str:
-    """Return the opening tag of a `div` that looks like a `body` with these attributes."""
+    """Return the opening tag of a `div` that looks like a `body` with these attributes. `attributes`: as written in the
+    tag.
+    """
     style = unescape(find_attribute(attributes, "style")).strip().rstrip(";")
     for name, rule in (("bgcolor", "background-color"), ("text", "color")):
         color = unescape(find_attribute(attributes, name)).strip()
@@ -136,7 +141,7 @@ _BREAK = f"<br{_style('all:revert', 'display:inline')}>\n"
 
 @dataclass(frozen=True)
 class ForwardedMessage:
-    """A forwarded message. `parts`: the parts of the original that are sent with it.
+    """Content of a forward. `parts`: the attachments and pictures of the original that are sent with it.
 
     A part that the HTML shows is `inline` and has the Content-ID by which the HTML refers to it. All other parts are
     attachments without a Content-ID. A forward starts a new thread: it has neither In-Reply-To nor References.
@@ -151,11 +156,14 @@ class ForwardedMessage:
 def forward_message(
     original: ParsedMessage, comment: str | None, *, with_attachments: bool, reader: HtmlReader = TAG_READER
 ) -> ForwardedMessage:
-    """Return a message with the original below a comment. Without attachments, only pictures that its HTML shows are
-    included.
+    """Return a forward: the comment, a block with sender, date, subject and recipients of the original, and the
+    original.
 
-    The HTML of the original stays as its sender wrote it, with style sheets but without scripts. It can neither close
-    nor restyle the header block above it, which names the original sender.
+    Without `with_attachments`, only pictures that the original's HTML shows are included. `reader`: makes a plain text
+    from the HTML if the original has none.
+
+    The HTML of the original stays as its sender wrote it, with style sheets but without scripts. It cannot hide or
+    restyle the block above it, which names the original sender.
     """
     comment, block, shown = comment or "", list(_header_block(original)), _ShownParts()
     html = None
@@ -173,7 +181,9 @@ def forward_message(
 
 
 def decode_parts(source: bytes, parts: Iterable[ParsedAttachment]) -> tuple[OutgoingAttachment, ...]:
-    """Return parts of the original, decoded, with all parameters of their types (such as a character set)."""
+    """Return these parts of the original for sending: decoded, with all parameters of their types, such as a character
+    set. Parts that do not exist are left out. `source`: the original.
+    """
     root, _, _ = mime.parse_structure(source)
     found = ((part, mime.find_part(root, part.part)) for part in parts)
     return tuple(_to_attachment(part, there) for part, there in found if there is not None and not there.children)
@@ -181,18 +191,22 @@ def decode_parts(source: bytes, parts: Iterable[ParsedAttachment]) -> tuple[Outg
 
 @dataclass
 class _ShownParts:
-    """The parts that the HTML shows, by number, and the Content-ID under which each of them is sent."""
+    """The parts of the original that its HTML shows. `by_id`: candidates by Content-ID. `ids`: the Content-ID under
+    which each shown part is sent, by part number.
+    """
 
     by_id: dict[str, ParsedAttachment] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
 
     def add(self, part: ParsedAttachment) -> None:
-        """Add a part that the HTML may show. Of several with the same Content-ID, the first counts."""
+        """Add a part that the HTML may show. If several have the same Content-ID, the first one counts."""
         if part.content_id:
             self.by_id.setdefault(part.content_id.casefold(), part)
 
     def content_id_for(self, candidates: tuple[str, ...]) -> str | None:
-        """Record that the HTML refers to a part. Returns the Content-ID that it must use instead, or None."""
+        """Record that the HTML refers to a part. Returns the Content-ID to write into the HTML instead; None if the
+        reference stays unchanged. `candidates`: possible readings of the reference.
+        """
         part = next((self.by_id[each.casefold()] for each in candidates if each.casefold() in self.by_id), None)
         if part is None or not part.content_id:
             return None
@@ -209,13 +223,17 @@ class _ShownParts:
         return made
 
     def to_attachment(self, part: ParsedAttachment) -> ParsedAttachment:
-        """Return the part as it is sent."""
+        """Return the part in the form in which it is sent: inline with its Content-ID if the HTML shows it, otherwise
+        an attachment.
+        """
         content_id = self.ids.get(part.part)
         return replace(part, content_id=content_id, disposition="inline" if content_id else "attachment")
 
 
 def _header_block(original: ParsedMessage) -> Iterator[tuple[str, str]]:
-    """Yield the names and values of the header block."""
+    """Yield the lines about the original that a forward shows above it: From, Date, Subject, To and Cc, each with its
+    value, which may be empty.
+    """
     yield "From", _format_people((original.sender,) if original.sender else ())
     yield "Date", _format_date(original)
     yield "Subject", _DIRECTION_CONTROLS.sub("", original.subject)
@@ -228,8 +246,8 @@ def _format_people(people: Iterable[Address]) -> str:
 
 
 def _format_person(person: Address) -> str:
-    """Return a person as a header field shows them, with quotes around a name that could be read as an address, or as
-    two.
+    """Return a person as `Name <address>`. A name that could be read as an address, or as two people, is quoted.
+    Direction controls are removed.
     """
     name = _DIRECTION_CONTROLS.sub("", person.name) if isinstance(person.name, str) else ""
     if name and not _ATOMS.fullmatch(name):
@@ -238,7 +256,9 @@ def _format_person(person: Address) -> str:
 
 
 def _format_date(original: ParsedMessage) -> str:
-    """Return the date for readers anywhere, in the UTC offset that its sender used."""
+    """Return the date of the original such as `Mon, 2 Mar 2026, 12:30 (UTC+01:00)`: in the UTC offset that its sender
+    used. Empty if it has none.
+    """
     written = next((value for name, value in original.headers.items() if name.lower() == "date"), "")
     moment: datetime | None = headers.read_local_date(written) or original.date
     if moment is None:
@@ -282,7 +302,9 @@ def _to_attachment(part: ParsedAttachment, there: mime.MimePart) -> OutgoingAtta
 
 
 def _writable_type(mime_type: str, there: mime.MimePart) -> str:
-    """Return the type with its writable parameters, or the generic file type if the type itself cannot be written."""
+    """Return the MIME type with those of its parameters that can be written. The generic file type if the type itself
+    cannot be written. `there`: the part in the original.
+    """
     if not _is_media_type(mime_type):
         return _OCTET_STREAM
     written = mime_type

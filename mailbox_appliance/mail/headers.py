@@ -1,4 +1,4 @@
-"""Read header fields, however broken: fields, text, parameters, addresses, dates and file names.
+"""Read header fields leniently, however broken they are: text, parameters, addresses, dates and file names.
 
 Fields are split, unfolded and decoded first (RFC 5322, RFC 2045, RFC 2231). Only functions named `..._strictly` raise.
 """
@@ -30,7 +30,9 @@ Fields = dict[str, list[str]]
 
 
 def body_start(source: bytes, start: int = 0, end: int | None = None) -> int:
-    """Return the position of the body, after the first blank line, or the end if there is none."""
+    """Return the position of the body: after the first blank line of the message or part from `start` to `end`. The end
+    if there is no blank line.
+    """
     stop = len(source) if end is None else end
     if source.startswith((b"\n", b"\r\n"), start):
         return min(stop, source.index(b"\n", start) + 1)
@@ -44,9 +46,9 @@ def body_start(source: bytes, start: int = 0, end: int | None = None) -> int:
 
 
 def split_fields(header: bytes) -> list[tuple[str, str]]:
-    """Return the fields as (name as written, value on one line), in order.
+    """Return the header fields in order: name as written, and value on one line.
 
-    Octets outside ASCII are lone surrogates (PEP 383) in the values until `decode_text` decodes them.
+    Bytes outside ASCII are lone surrogates in the values (PEP 383); `decode_text` decodes them.
     """
     text = header[:MAX_HEADER].decode("ascii", "surrogateescape").replace("\r\n", "\n")
     text = text.replace("\n ", " ").replace("\n\t", "\t")  # RFC 5322 2.2.3
@@ -56,7 +58,7 @@ def split_fields(header: bytes) -> list[tuple[str, str]]:
 
 
 def fields_by_name(fields: list[tuple[str, str]]) -> Fields:
-    """Return the values of each field under its name in lower case, in order."""
+    """Return the values of the header fields by name in lower case. The values of a repeated field stay in order."""
     found: Fields = {}
     for name, value in fields:
         found.setdefault(name.lower(), []).append(value)
@@ -64,14 +66,14 @@ def fields_by_name(fields: list[tuple[str, str]]) -> Fields:
 
 
 def first_value(fields: Mapping[str, list[str]], name: str) -> str:
-    """Return the first value of a field, or an empty text."""
+    """Return the first value of a header field, or an empty text if there is none. `name`: in lower case."""
     values = fields.get(name)
     return values[0] if values else ""
 
 
 def decode_octets(value: str, charset: str | None = None) -> str:
-    """Return the value with encoded words unchanged. 8-bit octets are decoded as UTF-8 (RFC 6532), otherwise in
-    `charset`.
+    """Return a value from `split_fields` with its 8-bit bytes decoded: as UTF-8 (RFC 6532), otherwise in `charset`.
+    Encoded words stay unchanged.
     """
     if value.isascii() and not ("\x1b" in value and _is_japanese(value)):
         return value.strip()
@@ -79,7 +81,9 @@ def decode_octets(value: str, charset: str | None = None) -> str:
 
 
 def _is_japanese(value: str) -> bool:
-    """Whether a value is raw ISO-2022-JP (RFC 1468), which occurs in practice; such a value ends in ASCII."""
+    """Whether a value is raw ISO-2022-JP (RFC 1468) without encoded words, which occurs in practice. Such a value
+    switches to Japanese by an escape, and back to ASCII before its end.
+    """
     _, switch, behind = value.rpartition("\x1b$")
     return bool(switch) and "\x1b(" in behind
 
@@ -94,7 +98,9 @@ def _decode_eight_bit(raw: bytes, charset: str | None) -> str:
 
 
 def decode_text(value: str, charset: str | None = None) -> str:
-    """Return the value as a person reads it: on one line, decoded, without controls."""
+    """Return a value from `split_fields` as a person reads it: with encoded words and 8-bit bytes decoded, on one line,
+    without control characters. `charset`: for bytes that are not UTF-8.
+    """
     value = value.strip()
     if "=?" not in value:
         if value.isprintable():  # the text is then ASCII: other octets are surrogates
@@ -106,24 +112,26 @@ def decode_text(value: str, charset: str | None = None) -> str:
 
 
 def _without_tabs(value: str) -> str:
-    """Return the value with spaces in place of single tabs, by which many fields are folded."""
+    """Return the value with each single tab replaced by a space, since many programs fold fields with a tab. Unchanged
+    if it has adjacent tabs or would remain unprintable.
+    """
     spaced = value.replace("\t", " ").strip() if "\t" in value and "\t\t" not in value else value
     return spaced if spaced.isprintable() else value
 
 
 def without_controls(value: str) -> str:
-    """Return text on one line: each run of controls, tabs and line breaks becomes a space.
+    """Return text on one line: each run of control characters, tabs and line breaks becomes a space.
 
-    This also disarms those that a sender hid in an encoded word inside an encoded word, so that a reply may quote the
-    text.
+    If an encoded word remains that contains control characters, it is made invalid (`= ?`), so that the text can safely
+    be put into a header field.
     """
     value = _CONTROLS.sub(" ", value).strip()
     return value.replace("=?", "= ?") if has_forbidden_characters(value) else value
 
 
 def parse_parameters(value: str) -> tuple[str, Mapping[str, str]]:
-    """Return the value before the first `;` in lower case, and its parameters by lower-case names (RFC 2045 5.1, RFC
-    2231).
+    """Return the value before the first `;` in lower case, and the parameters after it by name in lower case (RFC 2045
+    5.1, RFC 2231).
     """
     head, semicolon, _ = value.partition(";")
     first_word = head.split(None, 1)[0] if "=" in head else ""
@@ -140,7 +148,9 @@ def parse_parameters(value: str) -> tuple[str, Mapping[str, str]]:
 
 
 def join_parameters(parameters: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return parameters by name, with sections joined and character sets decoded (RFC 2231)."""
+    """Return parameters by name. Parameters that RFC 2231 splits into sections (`name*0`, `name*1`) are joined, and
+    their character set is decoded.
+    """
     plain: dict[str, str] = {}
     sections: dict[str, dict[int, tuple[str, bool]]] = {}
     for name, content in parameters:
@@ -153,8 +163,8 @@ def join_parameters(parameters: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _parameter_content(name: str, written: str) -> str:
-    """Return the content of a parameter without quotes and without a comment after it (RFC 2045 5.1). In a file name,
-    parentheses are not a comment.
+    """Return the value of a parameter without quotes, and without a comment after it (RFC 2045 5.1). In a file name,
+    parentheses are part of the name.
     """
     if not written.startswith('"'):
         is_name = "name" in name.lower()
@@ -169,8 +179,8 @@ def _unquote(content: str) -> str:
 
 
 def _join_sections(sections: Mapping[int, tuple[str, bool]]) -> str:
-    """Join RFC 2231 sections in the order of their numbers; the first one names the character set (RFC 2231 3 and
-    4).
+    """Return the value of a parameter from its RFC 2231 sections by number: their text, and whether it is
+    percent-encoded. The first one names the character set (RFC 2231 3 and 4).
     """
     charset = None
     raw = b""
@@ -213,8 +223,8 @@ _SEPARATORS = re.compile("[<>,]")
 
 
 def read_addresses(value: str) -> tuple[Address, ...]:
-    """Return the addresses of an unfolded field, with those of groups, at most 1,000. Entries without an address are
-    left out.
+    """Return the addresses in the value of a header field, including members of groups, at most 1,000. Entries without
+    an address are left out.
     """
     return _parse_addresses_cached(value) if len(value) <= _LONGEST_CACHED else _parse_addresses(value)
 
@@ -229,7 +239,9 @@ _parse_addresses_cached = lru_cache(maxsize=1_000)(_parse_addresses)
 
 
 def _parse_plain_addresses(value: str) -> tuple[Address, ...] | None:
-    """Return the addresses of a field that has only plain ones, or None for other fields."""
+    """Return the addresses of a field in which all have the simple form `Name <a@b>` or `a@b`. None for any other
+    field.
+    """
     found: list[Address] = []
     position = 0
     while position < len(value):
@@ -268,10 +280,10 @@ def _parse_any_addresses(value: str) -> tuple[Address, ...]:
 
 
 def read_addresses_strictly(value: str) -> tuple[Address, ...]:
-    """Return addresses as `read_addresses` does, for a field from which none may be lost.
+    """Return the addresses in the value of a header field, for mail to be sent, in which no recipient may be lost.
 
-    Raises ValueError for a group and for anything that is not an address. An empty group (`undisclosed-recipients:;`)
-    adds no address.
+    Raises ValueError for a group and for any entry that is not exactly one address. An empty group
+    (`undisclosed-recipients:;`) adds no address.
     """
     found: list[Address] = []
     for number, entry in enumerate(_address_entries(_EMPTY_GROUP.sub("", value)), 1):
@@ -284,7 +296,9 @@ def read_addresses_strictly(value: str) -> tuple[Address, ...]:
 
 
 def _address_entries(value: str) -> Iterator[str]:
-    """Yield the texts between the commas."""
+    """Yield the texts between the commas or semicolons of an address list, without empty ones. Raises ValueError for a
+    group.
+    """
     start = position = 0
     while position < len(value):
         token = _ADDRESS_TOKEN.match(value, position)
@@ -300,7 +314,7 @@ def _address_entries(value: str) -> Iterator[str]:
 
 
 class _AddressEntry:
-    """The text between two commas."""
+    """One entry of an address list while it is parsed: name, comments and the address in angle brackets."""
 
     def __init__(self, words: Iterable[str] = ()) -> None:
         self.words = list(words)
@@ -344,7 +358,9 @@ class _AddressEntry:
 
 
 def _bare_address(angle: str) -> str:
-    """Return the content of angle brackets, without comments and without a prefix that may precede the address."""
+    """Return the address inside angle brackets without comments, an obsolete route, or `mailto:`. `angle`: the text
+    between the brackets.
+    """
     if "(" in angle and ")" in angle and '"' not in angle:
         angle = encoded_words.remove_comments(angle)
     if angle.lstrip().startswith("@"):  # RFC 5322 4.4: a route
@@ -392,7 +408,7 @@ _ZONES = {
 
 
 def read_date(value: str) -> datetime | None:
-    """Return the moment in UTC, or None if the field has no date within the years 1 to 9999."""
+    """Return the moment of a Date field in UTC. None if it has no readable date within the years 1 to 9999."""
     value = value[:_LONGEST_DATE]
     if match := _USUAL_DATE.fullmatch(value):
         day, month, year, hour, minute, second, offset = match.groups()
@@ -402,7 +418,9 @@ def read_date(value: str) -> datetime | None:
 
 
 def read_local_date(value: str) -> datetime | None:
-    """Return the moment as `read_date` does, in the UTC offset of the field if it has one."""
+    """Return the moment of a Date field in the UTC offset that it names, or in UTC if it names none. None if it has no
+    readable date.
+    """
     moment = read_date(value)
     time = _TIME.search(value[:_LONGEST_DATE])
     offset = _utc_offset(value[time.end() : _LONGEST_DATE]) if time else None
@@ -415,7 +433,9 @@ def read_local_date(value: str) -> datetime | None:
 
 
 def _date_from_words(value: str) -> datetime | None:
-    """Return a date whose parts are in another order or form: find the time, then the other parts around it."""
+    """Return the moment of a date whose parts are in an unusual order or form. It finds the time of day first, then the
+    other parts around it. None if that fails.
+    """
     time = _TIME.search(value)
     if time is None:
         return None
@@ -430,7 +450,9 @@ def _date_from_words(value: str) -> datetime | None:
 
 
 def _full_year(digits: str) -> int:
-    """Return the full year for two or three digits (RFC 5322 4.3)."""
+    """Return the year for its digits as written. Two digits below 50 mean 20xx; other years of two or three digits
+    count from 1900 (RFC 5322 4.3).
+    """
     year = int(digits)
     if len(digits) > 3:
         return year
@@ -461,7 +483,9 @@ def _to_datetime(day: str, month: str, year: int, time: tuple[str | None, ...], 
 
 
 def _utc_offset(zone: str) -> int | None:
-    """Return the minutes east of Greenwich, or None for an impossible offset."""
+    """Return the UTC offset in minutes that a text contains, positive to the east; 0 if it names none. None for an
+    impossible offset.
+    """
     if match := _OFFSET.search(zone):
         minutes = int(match[2]) * 60 + int(match[3])
         return -minutes if match[1] == "-" else minutes
@@ -490,16 +514,16 @@ _EXTENSIONS = {
 
 
 def read_file_name(value: str) -> str:
-    """Return the file name from a header field; empty if it has none.
+    """Return the file name from a parameter of a header field, safe to show; empty if nothing remains.
 
-    Encoded words do not belong there (RFC 2047 5), but many programs write them.
+    Encoded words are decoded: they do not belong there (RFC 2047 5), but many programs write them.
     """
     return safe_file_name(encoded_words.decode_words(value))
 
 
 def safe_file_name(name: str) -> str:
-    """Return a bare file name: no folders, no controls, no marks of direction, at most 200 characters; empty if nothing
-    remains.
+    """Return a file name that is safe to show and to save: no folders, no control characters or direction controls, at
+    most 200 characters. Empty if nothing remains.
     """
     name = without_controls(_UNSEEN.sub("", name)).replace("\\", "/").rpartition("/")[2].strip()
     if not name.strip(". "):
@@ -511,7 +535,7 @@ def safe_file_name(name: str) -> str:
 
 
 def default_file_name(stem: str, mime_type: str) -> str:
-    """Return a name for a file without one, with the usual extension of its type."""
+    """Return a name for a file that has none: the stem with the usual extension of its type, if one is known."""
     return stem + _EXTENSIONS.get(mime_type, "")
 
 
@@ -521,9 +545,10 @@ _WRITTEN_FIELD = re.compile(rb"^([!-9;-~]{1,200})[ \t]*:([^\n]*(?:\n[ \t][^\n]*)
 
 
 def fields_of(header: bytes) -> Iterator[tuple[str, bytes, str]]:
-    """Yield the header fields: name in lower case, the lines as written (with line feeds), the value unfolded.
+    """Yield the header fields in order: name in lower case, the lines as written (with line feeds), and the value on
+    one line.
 
-    8-bit octets in the value are as in `split_fields`. Lines that are not fields are skipped.
+    Bytes outside ASCII are lone surrogates in the value (PEP 383). Lines that are not fields are skipped.
     """
     for match in _WRITTEN_FIELD.finditer(header.replace(b"\r\n", b"\n")):
         value = match[2].replace(b"\n", b"").decode("ascii", "surrogateescape")

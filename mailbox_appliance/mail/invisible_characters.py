@@ -1,8 +1,9 @@
-"""Characters that nobody sees, by which a sender can show a program other text than its reader (Unicode 5.21, 23.2 to
-23.4).
+"""Remove characters that nobody sees, with which a sender can show a program other text than its reader (Unicode 5.21,
+23.2 to 23.4).
 
-Those that belong to visible text stay: a joiner inside an emoji or among Arabic or Indic letters, one variation
-selector after a character that has variants, and the tags of the three flags that are made of tags.
+Invisible characters that belong to visible text stay: joiners inside an emoji or between Arabic or Indic letters, one
+variation selector after a character that has variants, and the tag characters in the flags of England, Scotland and
+Wales.
 """
 
 import re
@@ -51,14 +52,16 @@ def strip_invisible(text: str) -> tuple[str, int, int]:
 
 
 class _Sieve:
-    """A filter for one text that processes each run of invisible characters."""
+    """Removes the invisible characters of one text, run by run, and counts them."""
 
     def __init__(self, text: str) -> None:
         self.text, self.runs, self.zero_width, self.bidi = text, 0, 0, 0
         self._flags = {flag.start() + 1 for flag in _FLAG.finditer(text)} if "\U0001f3f4" in text else ()
 
     def visible_part(self, found: re.Match[str]) -> str:
-        """Return what stays of a run: a character or two at its start, and its line breaks."""
+        """Return the replacement of one run of invisible characters: those at its start that belong to visible text,
+        and its line breaks.
+        """
         run, start = found[0], found.start()
         kept = 0
         if start in self._flags:

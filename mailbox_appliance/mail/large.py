@@ -1,6 +1,8 @@
-"""Large messages without their large attachments: read in this form, or divided in this form for sending.
+"""Handle large messages without their large attachments: read a message on the server without fetching them, or take
+them out of a message before it is sent.
 
-Reading needs the header, BODYSTRUCTURE and the texts (RFC 9051 7.5.2); the last bytes of parts show their sizes.
+Reading needs only the header, BODYSTRUCTURE and the texts (RFC 9051 7.5.2). The last bytes of an attachment show its
+exact size.
 """
 
 import re
@@ -29,7 +31,9 @@ _LONGEST_TEXTS = 2 * parse.MAX_RAW  # encoded bytes of all sections together
 
 @dataclass(frozen=True)
 class PartEnd:
-    """The end of an encoded part: `count` bytes from `offset`, some of which lie after the part."""
+    """A range of bytes to fetch at the end of an encoded part, from which its exact size follows. `number`: that of the
+    part. `offset`: the first byte. `count`: bytes to request, more than the part should have.
+    """
 
     number: str
     offset: int
@@ -37,7 +41,9 @@ class PartEnd:
 
 
 def text_sections(structure: ListedPart) -> tuple[str, ...]:
-    """Return the numbers of the parts that form the text and the HTML, in the order of their use, each once."""
+    """Return the numbers of the parts that form the text and the HTML of a message, in order, each once. Callers fetch
+    these for `parse_large`.
+    """
     tree = _PartTree({})
     chosen = parse.choose_bodies(tree.build(structure))
     wanted: list[str] = []
@@ -50,7 +56,9 @@ def text_sections(structure: ListedPart) -> tuple[str, ...]:
 
 
 def part_ends(structure: ListedPart) -> tuple[PartEnd, ...]:
-    """Return the ends of parts that show their exact sizes."""
+    """Return the ends of attachments in base64, at most 100. Callers fetch these bytes and pass them to
+    `size_by_end`.
+    """
     texts = text_sections(structure)
     encoded = (
         part for part in _listed_leaves(structure) if _is_base64(part) and part.number not in texts and part.octets
@@ -61,8 +69,8 @@ def part_ends(structure: ListedPart) -> tuple[PartEnd, ...]:
 
 
 def size_by_end(end: PartEnd, tail: bytes) -> int | None:
-    """Return the decoded size of a part in bytes, from its last bytes as the server returned them; None if they do not
-    show it.
+    """Return the decoded size of a part in bytes. `tail`: its last bytes, as the server returned them. None if the size
+    does not follow from these.
     """
     if not tail or len(tail) >= end.count:  # the server did not return it, or it does not end here
         return None
@@ -86,11 +94,12 @@ def parse_large(
     sizes: Mapping[str, int] | None = None,
     reader: HtmlReader = TAG_READER,
 ) -> ParsedMessage:
-    """Return the message as `parse_message` does, from its header and from its encoded texts by part number.
+    """Return the content of a message on the server, of which only header and texts were fetched. `structure`: its
+    BODYSTRUCTURE. `texts`: encoded parts by number.
 
-    `warnings` name missing parts of a text. `sizes`: known decoded sizes of parts. Other sizes follow from the encoded
-    ones: exact for parts without an encoding, without padding and odd lines for base64, an upper bound for
-    quoted-printable.
+    `warnings` of the result name missing parts of a text. `sizes`: exact decoded sizes of parts, by number. Other sizes
+    are computed from the encoded ones. They are exact for parts without an encoding and for base64 without padding in
+    lines of 76 characters, and an upper bound for quoted-printable.
     """
     tree = _PartTree(texts, sizes or {})
     root = tree.build(structure)
@@ -103,7 +112,9 @@ def parse_large(
 
 
 class _PartTree:
-    """The parts of a structure, with the texts that are available."""
+    """Builds a tree of parts from a BODYSTRUCTURE and the texts that were fetched. `octets`: the encoded size of each
+    part by number.
+    """
 
     def __init__(self, texts: Mapping[str, bytes], sizes: Mapping[str, int] | None = None) -> None:
         self.warnings: list[str] = []
@@ -112,7 +123,9 @@ class _PartTree:
         self._room = MAX_PARTS
 
     def build(self, listed: ListedPart, depth: int = 0) -> MimePart:
-        """Return the part with its children. Parts inside an attached message belong to that message."""
+        """Return a part with its children. An attached message has none: its own parts are not parts of this message.
+        `depth`: the number of multiparts around it.
+        """
         self.octets[listed.number] = listed.octets
         size = self._sizes.get(listed.number, _decoded_size(listed))
         part = _to_leaf(listed, self._texts.get(listed.number, b""), size)
@@ -134,7 +147,9 @@ class _PartTree:
             part.children.append(self.build(child, depth + 1))
 
     def is_cut(self, part: MimePart) -> bool:
-        """Whether a text is incomplete. Seen in practice: servers that report sizes a little too large."""
+        """Whether only the start of a text was fetched. A difference of up to ten percent does not count, since some
+        servers report sizes that are a little too large.
+        """
         return len(part.source) < self.octets[part.number] * 0.9
 
 
@@ -157,7 +172,9 @@ def _to_leaf(listed: ListedPart, source: bytes, size: int) -> MimePart:
 
 
 def _to_field_value(value: str) -> str:
-    """Return a value in the form that `headers.split_fields` returns."""
+    """Return text from a BODYSTRUCTURE in the form of a header value: bytes outside ASCII are lone surrogates (PEP
+    383).
+    """
     return value.encode("utf-8", "surrogateescape").decode("ascii", "surrogateescape")
 
 
@@ -166,7 +183,9 @@ def _join_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def _listed_leaves(listed: ListedPart) -> Iterator[ListedPart]:
-    """Yield the parts that are not multiparts. Parts inside an attached message belong to that message."""
+    """Yield the parts of a message that contain no other parts, in order. An attached message counts as one of
+    these.
+    """
     left = [listed]
     while left:
         part = left.pop()
@@ -205,8 +224,8 @@ _BROKEN_STRUCTURE = frozenset({mime.TOO_MANY, mime.TOO_DEEP, mime.NO_BOUNDARY})
 
 @dataclass(frozen=True)
 class SplitAttachment:
-    """A file that was taken out of the MIME. `size`: decoded, in bytes. `is_inline`: a text shows it by its
-    `content_id`.
+    """An attachment that was taken out of a message. `size`: its decoded size in bytes. `is_inline`: whether the HTML
+    shows it by its `content_id`.
     """
 
     name: str
@@ -217,7 +236,7 @@ class SplitAttachment:
     _part: MimePart = field(repr=False)
 
     def pieces(self, length: int) -> Iterator[bytes]:
-        """Yield its decoded bytes in pieces of this length; the last one may be shorter."""
+        """Yield the decoded bytes of the attachment in pieces of `length` bytes; the last one may be shorter."""
         held = bytearray()
         for some in _decode_part(self._part):
             held += some
@@ -228,21 +247,24 @@ class SplitAttachment:
             yield bytes(held)
 
     def content(self) -> bytes:
-        """Return all its bytes."""
+        """Return all decoded bytes of the attachment."""
         return b"".join(_decode_part(self._part))
 
 
 @dataclass(frozen=True)
 class SplitMessage:
-    """A message in two parts: `mime`, and the `files` that were taken out of it, in order."""
+    """A message whose large attachments are separate. `mime`: the bytes of the message without them. `files`: the
+    attachments taken out, in the order of the message.
+    """
 
     mime: bytes = field(repr=False)
     files: tuple[SplitAttachment, ...] = ()
 
 
 def split_attachments(wire: bytes, most: int) -> SplitMessage:
-    """Take files out of a message until its MIME has at most `most` bytes. The message stays whole if it is small
-    enough, or if that is impossible.
+    """Take attachments out of a message until the rest has at most `most` bytes. `wire`: the bytes of the message.
+
+    Nothing is taken out if the message is small enough, or if it cannot be made small enough.
     """
     if len(wire) <= most:
         return SplitMessage(wire)
@@ -260,14 +282,18 @@ def split_attachments(wire: bytes, most: int) -> SplitMessage:
 
 
 def _shown_content_ids(read: parse.BodyParts) -> frozenset[str | None]:
-    """Return the Content-IDs of the parts that the HTML shows (RFC 2392)."""
+    """Return the Content-IDs to which the HTML of a message refers (RFC 2392). `read`: the parts that form its
+    bodies.
+    """
     shown = set[str]()
     replace_content_ids(parse.html_body(read, lambda _: None) or "", shown.update)
     return frozenset(shown)
 
 
 def _separable_files(root: MimePart, read: parse.BodyParts) -> Iterator[tuple[MimePart, MimePart]]:
-    """Yield the parts that may be taken out, each with its parent, in the order of the message."""
+    """Yield the attachments that may be taken out of a message, each with its parent part, in the order of the message.
+    `read`: the parts that form bodies and attachments.
+    """
     among = set(map(id, read.attachments))
     if not root.children:
         if id(root) in among and _is_separable(root, root):
@@ -308,7 +334,12 @@ def _source_size(file: tuple[MimePart, MimePart]) -> int:
 def _choose_parts_to_split(
     files: Iterable[tuple[MimePart, MimePart]], shown: Container[str | None], room: int
 ) -> "set[MimePart] | None":
-    """Return the parts that do not fit, or None if the rest of the message does not fit either."""
+    """Return the attachments to take out, because they do not fit into `room` bytes. None if the rest of the message
+    does not fit either (negative `room`).
+
+    Pictures that the HTML shows (`shown`: their Content-IDs) and attached messages stay before others, and small files
+    before large ones.
+    """
     if room < 0:
         return None
     cut: set[MimePart] = set()
@@ -324,7 +355,9 @@ def _choose_parts_to_split(
 
 
 def _source_without(root: MimePart, cut: list[tuple[MimePart, MimePart]]) -> Iterator[bytes]:
-    """Yield the source without these parts. A parent that had nothing else gets an empty text."""
+    """Yield the bytes of the message without these parts. `cut`: parts, each with its parent. If a parent loses all its
+    parts, an empty text takes their place.
+    """
     source, position = root.source, 0
     if cut[0][0] is root:
         yield from _header_alone(source[: root.start])
@@ -341,12 +374,16 @@ def _source_without(root: MimePart, cut: list[tuple[MimePart, MimePart]]) -> Ite
 
 
 def _after_line_break(source: bytes, end: int) -> int:
-    """Return the position after a line break before a delimiter, which belongs to the delimiter (RFC 2046 5.1.1)."""
+    """Return the position after the line break at `end`, if there is one. It belongs to the delimiter line after it
+    (RFC 2046 5.1.1).
+    """
     return end + 2 if source.startswith(b"\r\n", end) else end + source.startswith(b"\n", end)
 
 
 def _header_alone(head: bytes) -> Iterator[bytes]:
-    """Yield the header of a message that was a single file, for a body without text."""
+    """Yield the header of a message that consisted of a single file, without the fields that describe the file. The
+    body is then empty.
+    """
     for name, written, _ in fields_of(head):
         if not name.startswith("content-"):
             yield written.replace(b"\n", b"\r\n") + b"\r\n"
@@ -365,7 +402,7 @@ def _to_split_attachment(part: MimePart, is_shown: bool) -> SplitAttachment:
 
 
 def _writable_type(mime_type: str) -> str:
-    """Return the type in lower case, or the generic file type if it cannot be written."""
+    """Return the MIME type in lower case. The generic file type if it is not valid."""
     try:
         return parse_media_type(mime_type)[0]
     except ValueError:

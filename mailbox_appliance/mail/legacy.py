@@ -1,8 +1,8 @@
-"""Convert a message that an older release scheduled to one that can be sent. Content that any server accepts is
+"""Convert a message that an older release scheduled to one that can be sent. Content that any server accepts stays
 unchanged.
 
-Its recipients are those of the stored envelope. Only obstacles are changed: line breaks, octets above 127, a Bcc field,
-and a missing Date or Message-ID (RFC 5322 3.6).
+Its recipients are those of the stored envelope. Only obstacles to sending are changed: line breaks, bytes above 127, a
+Bcc field, and a missing Date or Message-ID (RFC 5322 3.6).
 """
 
 import re
@@ -30,7 +30,9 @@ Field = tuple[str, bytes, str]
 
 @dataclass(frozen=True)
 class MessageListing:
-    """The values for lists: the recipients in To, the subject, and the Message-ID, which is empty if there is none."""
+    """The values that lists of scheduled messages show: recipients in To, subject, and Message-ID, which is empty if
+    the message has none.
+    """
 
     to: tuple[Address, ...]
     subject: str
@@ -38,7 +40,7 @@ class MessageListing:
 
 
 def read_listing(source: bytes) -> MessageListing:
-    """Return the values for lists from the header of a stored message."""
+    """Return the values that lists show, read from the header of a stored message. At most 100 recipients."""
     fields = list(fields_of(source[: headers.body_start(source)]))
     to = tuple(person for value in _values_of(fields, "to") for person in headers.read_addresses(_decode_value(value)))
     subject = next((headers.decode_text(value) for value in _values_of(fields, "subject")), "")
@@ -46,9 +48,10 @@ def read_listing(source: bytes) -> MessageListing:
 
 
 def normalize(source: bytes, envelope: Envelope, *, message_id: str, date: datetime) -> ComposedMessage:
-    """Return the message as it is sent to these recipients. `message_id` and `date` are used if it has none.
+    """Return a stored message in the form in which it is sent to the recipients of `envelope`. `message_id` and `date`
+    are used if the message has none.
 
-    Content that cannot be converted to 7-bit stays 8-bit, and can be sent to servers that accept that.
+    Content that cannot be converted to 7-bit stays 8-bit, and can only be sent to servers that accept that.
     """
     root, _, warnings = mime.parse_structure(source)
     charset = parse.charset_of(root, parse.choose_bodies(root))
@@ -67,7 +70,9 @@ def normalize(source: bytes, envelope: Envelope, *, message_id: str, date: datet
 
 
 def _seven_bit_content(root: mime.MimePart, warnings: tuple[str, ...]) -> WrittenPart:
-    """Return the body and the fields that describe it; no fields if those in the header can stay."""
+    """Return the body in 7-bit form, and the header fields that describe it. No fields if those of the message can
+    stay. If it cannot be converted, the body stays 8-bit. `warnings`: those about its structure.
+    """
     as_it_is = _BREAK.sub(b"\r\n", root.source[root.start :])
     is_exact = as_it_is == root.source[root.start :] or not _BINARY.search(root.source)
     if is_exact and is_seven_bit(as_it_is) and root.source[: root.start].isascii():
@@ -80,7 +85,9 @@ def _seven_bit_content(root: mime.MimePart, warnings: tuple[str, ...]) -> Writte
 
 
 def _may_go(field: Field, own_id: str) -> bool:
-    """Whether a field may be sent. Bcc recipients are never sent, and an invalid date or ID counts as missing."""
+    """Whether a header field may be sent. Bcc fields are never sent, and an empty Date or an invalid Message-ID counts
+    as missing. `own_id`: the valid Message-ID, or empty.
+    """
     name, _, value = field
     if name in ("bcc", "resent-bcc"):
         return False
@@ -92,7 +99,9 @@ def _is_mime(name: str) -> bool:
 
 
 def _write_field(field: Field, charset: str | None) -> list[bytes]:
-    """Return a field unchanged if it is clean ASCII, otherwise written again, which may leave nothing."""
+    """Return a header field as a list of at most one entry. A field in clean ASCII stays unchanged; any other is
+    written again. Empty if nothing of it can be kept.
+    """
     name, raw, value = field
     if (clean := clean_lines(raw)) is not None:
         return [clean]
@@ -122,7 +131,7 @@ def _missing_fields(
 
 
 def _writable_message_id(fields: Iterable[Field]) -> str:
-    """Return the Message-ID if it can be written unchanged; empty if there is none."""
+    """Return the Message-ID if it can be written unchanged into a header; otherwise an empty text."""
     for value in _values_of(fields, "message-id"):
         for found in compose.writable_ids(threads.exact_message_ids(headers.decode_text(value))):
             return found
@@ -130,7 +139,9 @@ def _writable_message_id(fields: Iterable[Field]) -> str:
 
 
 def _to_wire_envelope(envelope: Envelope, lines: Iterable[bytes]) -> Envelope:
-    """Return the envelope with domains in A-labels. A header address whose local part is not ASCII needs SMTPUTF8."""
+    """Return the envelope with domains in ASCII form (A-labels). SMTPUTF8 is required if it or a header line in `lines`
+    has an address that is not ASCII.
+    """
     addresses = [_to_wire_address(each) for each in (envelope.sender, *envelope.recipients)]
     named = any(not line.isascii() and not line.lower().startswith(b"content-") for line in lines)
     needs = named or any(needs_smtputf8(each) for each in addresses)

@@ -1,4 +1,4 @@
-"""The parts of a message as offsets into its bytes, and their transfer encodings (RFC 2045, RFC 2046)."""
+"""Find the parts of a message as positions in its bytes, and decode their transfer encodings (RFC 2045, RFC 2046)."""
 
 import binascii
 import re
@@ -31,7 +31,9 @@ _TRAILING_SPACE = re.compile(rb"(?<![ \t])[ \t]+(?=\r?\n)")
 
 @dataclass(slots=True, eq=False)
 class MimePart:
-    """A part: its number as in IMAP (RFC 9051 6.4.5), its type, and the offsets of its body in the source."""
+    """One part of a message: its number as in IMAP (RFC 9051 6.4.5), its type, and the position of its body (`start`,
+    `end`) in the bytes of the message (`source`).
+    """
 
     number: str
     source: bytes = field(repr=False)
@@ -47,7 +49,9 @@ class MimePart:
     begin: int = 0  # the start of its header
 
     def encoding(self) -> str:
-        """The Content-Transfer-Encoding (RFC 2045 6.1), without any text after it."""
+        """The Content-Transfer-Encoding in lower case (RFC 2045 6.1), without any text after it. Empty if the part
+        names none.
+        """
         name = headers.first_value(self.fields, "content-transfer-encoding").strip(" \t\"'").lower()
         for known in ("base64", "quoted-printable"):
             if name.startswith(known):
@@ -55,7 +59,7 @@ class MimePart:
         return name.partition(";")[0].rstrip()
 
     def size(self) -> int:
-        """The decoded size of the body, in bytes."""
+        """The decoded size of the body, in bytes. An estimate if the body was not fetched."""
         if self.estimated is not None:
             return self.estimated
         encoding = self.encoding()
@@ -67,9 +71,8 @@ class MimePart:
         return len(self.content()[0]) if size is None else size
 
     def content(self, limit: int | None = None, *, is_text: bool = False) -> tuple[bytes, bool]:
-        """Return the decoded body, and whether its encoding was complete. Reads at most `limit` bytes of the source.
-
-        With `is_text`, line breaks may change.
+        """Return the decoded body, and whether its encoding was known and complete. At most `limit` encoded bytes are
+        decoded. `is_text`: CRLF may become line feeds.
         """
         raw = self.source[self.start : self.end if limit is None else min(self.end, self.start + limit)]
         encoding = self.encoding()
@@ -80,7 +83,7 @@ class MimePart:
         return raw, encoding in _IDENTITY
 
     def content_id(self) -> str | None:
-        """The Content-ID without its angle brackets."""
+        """The Content-ID without angle brackets, or None if the part has none."""
         value = headers.decode_text(headers.first_value(self.fields, "content-id"))[:1000]
         return value.removeprefix("<").removesuffix(">").strip() or None
 
@@ -97,7 +100,9 @@ class _Budget:
 
 
 def parse_structure(source: bytes) -> tuple[MimePart, list[tuple[str, str]], tuple[str, ...]]:
-    """Return the tree of parts, the header fields of the message, and warnings about its structure."""
+    """Return the root of the tree of parts, the header fields of the message, and warnings about its structure, such as
+    a missing boundary.
+    """
     if b"\n" not in source:
         source = source.replace(b"\r", b"\n")  # Seen in practice: lines that end with CR only
     warnings: list[str] = []
@@ -110,7 +115,7 @@ def parse_structure(source: bytes) -> tuple[MimePart, list[tuple[str, str]], tup
 
 
 def find_part(root: MimePart, number: str) -> MimePart | None:
-    """Return the part with this number (`2`, `1.3`), or None."""
+    """Return the part with this number, such as `2` or `1.3`. None if it does not exist."""
     if not root.children:
         return root if number == "1" else None
     found = root
@@ -122,7 +127,9 @@ def find_part(root: MimePart, number: str) -> MimePart | None:
 
 
 def _read_header(source: bytes, start: int, end: int, warnings: list[str]) -> tuple[list[tuple[str, str]], int]:
-    """Return the header fields at `start`, and the position of the body. Without a header, everything is body."""
+    """Return the header fields of the part from `start` to `end`, and the position of its body. If it has no header,
+    all of it is body, and a warning is added to `warnings`.
+    """
     body = headers.body_start(source, start, end)
     header = source[start : min(body, start + headers.MAX_HEADER)]
     fields = headers.split_fields(header)
@@ -136,7 +143,9 @@ def _read_header(source: bytes, start: int, end: int, warnings: list[str]) -> tu
 
 
 def _first_delimiter(header: bytes, fields: list[tuple[str, str]]) -> int:
-    """Return the position in a header of the delimiter line that its own Content-Type names, or -1."""
+    """Return the position of a multipart's first delimiter line if it is in its header, because the blank line is
+    missing. -1 if there is none. `fields`: of that header.
+    """
     content_type = headers.first_value(headers.fields_by_name(fields), "content-type")
     boundary = _boundary(headers.parse_parameters(headers.decode_octets(content_type))[1])
     return header.find(b"\n--" + boundary) + 1 or -1 if boundary else -1
@@ -169,7 +178,9 @@ _remembered_type = lru_cache(maxsize=500)(_media_type)  # most parts are of one 
 
 
 def _descend(part: MimePart, budget: _Budget, depth: int, warnings: list[str]) -> None:
-    """Find the children of a multipart, recursively."""
+    """Find the children of a multipart, recursively, and add them to `part`. `budget`: limits for the whole message.
+    `depth`: the number of multiparts around it.
+    """
     if not part.mime_type.startswith("multipart/"):
         return
     if depth >= MAX_DEPTH:
@@ -194,7 +205,9 @@ def _descend(part: MimePart, budget: _Budget, depth: int, warnings: list[str]) -
 
 
 def _part_spans(part: MimePart, budget: _Budget, warnings: list[str]) -> list[tuple[int, int]]:
-    """Return start and end of each part of a multipart (RFC 2046 5.1.1)."""
+    """Return start and end position of each child of a multipart (RFC 2046 5.1.1). `budget`: limits for the whole
+    message.
+    """
     boundary = _boundary(part.parameters)
     if not boundary:
         guess = _FIRST_BOUNDARY.search(part.source, max(0, part.start - 1), min(part.end, part.start + 10_000))
@@ -219,8 +232,8 @@ def _part_spans(part: MimePart, budget: _Budget, warnings: list[str]) -> list[tu
 
 
 def _delimiter_lines(part: MimePart, delimiter: bytes, budget: _Budget) -> list[tuple[int, int, bool]]:
-    """Yield the delimiter lines: the start of the line break before, the start of the next line, whether it is the
-    closing one.
+    """Return the delimiter lines of a multipart in order. Each has the position of the line break before it, the
+    position of the next line, and whether it is the closing delimiter.
     """
     source = part.source
     found: list[tuple[int, int, bool]] = []
@@ -241,7 +254,9 @@ def _delimiter_lines(part: MimePart, delimiter: bytes, budget: _Budget) -> list[
 
 
 def decode_quoted_printable(raw: bytes) -> bytes:
-    """Return the decoded bytes of complete lines. Text that is not quoted-printable stays unchanged."""
+    """Return the decoded bytes. `raw` must end at the end of a line. Text that is not quoted-printable stays
+    unchanged.
+    """
     # RFC 2045 6.7 (3): white space at the end of a line was added in transit.
     if any(space in raw for space in (_SPACES_AT_END if b"\r" in raw or b"\t" in raw else (b" \n",))):
         raw = _TRAILING_SPACE.sub(b"", raw)
@@ -259,7 +274,9 @@ _LONGEST_LINE = 64 * 1024  # bytes held back of a quoted-printable line; RFC 204
 
 
 def decode_transfer(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """Yield the decoded bytes of a part. An unknown encoding leaves them unchanged."""
+    """Yield the decoded bytes of a part, piece by piece. `encoding`: its Content-Transfer-Encoding; if it is unknown,
+    the bytes stay unchanged.
+    """
     name = encoding.strip().lower()
     if name.startswith("base64"):
         return _decode_base64_pieces(pieces)
@@ -269,8 +286,8 @@ def decode_transfer(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def _decode_base64_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Skip characters that are not base64 (RFC 2045 6.8), and padding that cannot end the data. After other padding the
-    data ends.
+    """Yield the bytes decoded from base64. Characters that are not base64 are skipped (RFC 2045 6.8), and so is
+    misplaced `=` padding. Valid padding ends the data.
     """
     held, has_ended = b"", False
     padding = _Padding()
@@ -288,15 +305,15 @@ def _decode_base64_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Padding:
-    """A filter that distinguishes padding that ends the data from other `=`, as `binascii` does: it must complete a
-    group of four.
+    """Finds the `=` padding that ends base64 data, across pieces. As in `binascii`, padding that does not complete a
+    group of four characters is ignored.
     """
 
     def __init__(self) -> None:
         self._place = self._signs = 0  # characters of the current group, and `=` after them
 
     def strip(self, piece: bytes) -> tuple[bytes, bool]:
-        """Return the piece up to the padding that ends the data, without other padding, and whether the end was
+        """Return the next piece without padding, up to the padding that ends the data, and whether that end was
         found.
         """
         if b"=" not in piece:
@@ -319,7 +336,9 @@ class _Padding:
 
 
 def _decode_quoted_printable_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Decode line by line. White space at the end of a line was added in transit (RFC 2045 6.7 (3))."""
+    """Yield the bytes decoded from quoted-printable, line by line. White space at the end of a line is dropped: servers
+    added it (RFC 2045 6.7 (3)).
+    """
     held = b""
     for piece in pieces:
         held += piece
@@ -334,8 +353,8 @@ def _decode_quoted_printable_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _safe_cut(held: bytes) -> int:
-    """Return a position at which an unfinished line may be cut: not in an escape, and not before white space whose end
-    is unknown.
+    """Return a position at which a very long line may be cut for decoding: not inside an escape (`=3D`), and not within
+    white space that may be the end of the line.
     """
     end = len(held.rstrip(b" \t\r"))
     return end if b"=" not in held[max(0, end - 2) : end] else held.rindex(b"=", 0, end)

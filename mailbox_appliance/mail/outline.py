@@ -1,4 +1,4 @@
-"""Parse a message without holding its large files: long runs of base64 lines are left out first."""
+"""Parse a large message without keeping its large files in memory: long runs of base64 lines are left out first."""
 
 import binascii
 import re
@@ -21,7 +21,9 @@ _LONGEST_LINE = 1000
 
 
 def parse_content(content: Content) -> ParsedMessage:
-    """Return the message as `parse_message` does, with memory for its texts only. Sizes of attachments are exact."""
+    """Return the content of a message as `parse_message` does, but with little memory: large attachments are skipped.
+    Their sizes are exact.
+    """
     if len(content) <= LARGE:
         return parse_message(content.read())
     runs: dict[bytes, tuple[int, int]] = {}
@@ -36,8 +38,10 @@ def parse_content(content: Content) -> ParsedMessage:
 
 
 def _outline(content: Content, runs: dict[bytes, tuple[int, int]]) -> Iterator[bytes]:
-    """Yield the source with one line in place of each run. Adds to `runs`, by the decoded line, the bytes left out:
-    encoded and decoded.
+    """Yield the message with a random line in place of each long run of base64 lines.
+
+    Adds to `runs` what was left out: by the decoded random line, the number of encoded bytes and the number of decoded
+    bytes.
     """
     for piece in _whole_lines(content):
         yield _RUN.sub(_left_out_runs(runs), piece)
@@ -57,7 +61,7 @@ def _left_out_runs(runs: dict[bytes, tuple[int, int]]) -> "Callable[[re.Match[by
 
 
 def _whole_lines(content: Content) -> Iterator[bytes]:
-    """Yield the pieces, each cut after a line if it contains a line break."""
+    """Yield the bytes of the content in pieces that end with a whole line. Only a very long line may be cut."""
     held = b""
     for piece in content.pieces():
         held += piece
@@ -69,8 +73,10 @@ def _whole_lines(content: Content) -> Iterator[bytes]:
 
 
 def _with_full_size(found: bytes, attachment: ParsedAttachment, runs: dict[bytes, tuple[int, int]]) -> ParsedAttachment:
-    """Return the attachment with the size of the runs left out of its bytes added, and remove these runs from
-    `runs`.
+    """Return the attachment with its real size, and remove the runs that it contained from `runs`.
+
+    `found`: its bytes in the shortened message. `runs`: by the line that replaces a run, its encoded and decoded size
+    in bytes.
     """
     size = attachment.size_bytes
     for mark, (raw, decoded) in list(runs.items()):

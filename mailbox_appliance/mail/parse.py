@@ -1,6 +1,7 @@
-"""Parse a message, however broken, into what a person reads (RFC 5322, RFC 2045, RFC 8621 4.1.4).
+"""Parse a message, however broken, into what a person reads: header, text, HTML and attachments (RFC 5322, RFC 2045,
+RFC 8621 4.1.4).
 
-Never raises. The amounts that are read and kept are bounded.
+Never raises. The amounts of data that are read and kept are limited.
 """
 
 import html as html_entities
@@ -32,7 +33,9 @@ _QUOTE = re.compile(r">*")
 
 @dataclass
 class BodyParts:
-    """The parts that form the text, those that form the HTML, and all others."""
+    """The parts of a message sorted by use: those that form the plain text, those that form the HTML, and attachments.
+    A part may be in both `text` and `html`.
+    """
 
     text: list[MimePart] = field(default_factory=list)
     html: list[MimePart] = field(default_factory=list)
@@ -40,14 +43,18 @@ class BodyParts:
 
 
 def choose_bodies(root: MimePart) -> BodyParts:
-    """Sort the parts as RFC 8621 4.1.4 does. Pictures between texts count as attachments here, so that none is lost."""
+    """Sort the parts of a message into plain text, HTML and attachments (RFC 8621 4.1.4). Pictures between texts count
+    as attachments here, so that none is lost.
+    """
     chosen = BodyParts()
     _sort_parts([root], root, "mixed", chosen, in_alternative=False)
     return chosen
 
 
 def charset_of(root: MimePart, chosen: BodyParts) -> str | None:
-    """Return the likely character set of 8-bit header fields: that of the message, otherwise of its first text."""
+    """Return the character set that 8-bit header fields probably have: that of the message, otherwise that of its first
+    text. None if neither names one.
+    """
     named = (part.parameters.get("charset") for part in (root, *chosen.text[:1], *chosen.html[:1]))
     return next(filter(None, named), None)
 
@@ -80,8 +87,8 @@ def _sort_parts(
 
 
 def _move_superseded(chosen: BodyParts, start: int, end: int) -> None:
-    """Keep only the last of several forms (RFC 2046 5.1.4). HTML that is not shown becomes an attachment, so it is not
-    lost.
+    """Keep only the last of several alternative HTML parts (RFC 2046 5.1.4). Earlier ones, at `start` to `end` in
+    `chosen.html`, become attachments, so that none is lost.
     """
     texts = {part.number for part in chosen.text}
     chosen.attachments += [part for part in chosen.html[start:end] if part.number not in texts]
@@ -89,7 +96,9 @@ def _move_superseded(chosen: BodyParts, start: int, end: int) -> None:
 
 
 def _main_part(multipart: MimePart) -> MimePart:
-    """Return the first part, or the one that a multipart/related names as its root (RFC 2387 3.2)."""
+    """Return the part that a multipart shows first: the root that a multipart/related names (RFC 2387 3.2), otherwise
+    the first part.
+    """
     if start := multipart.parameters.get("start", "").strip().removeprefix("<").removesuffix(">"):
         return next((part for part in multipart.children if part.content_id() == start), multipart.children[0])
     return multipart.children[0]
@@ -102,11 +111,12 @@ def _is_body(part: MimePart, is_main: bool, multipart: str) -> bool:
 
 
 def text_body(chosen: BodyParts, warn: Callable[[str], None], reader: HtmlReader = TAG_READER) -> str | None:
-    """Return the plain text with its parts in order, or None if the message has none.
+    """Return the plain text of a message, its parts joined in order. None if it has no plain part. `warn`: is called
+    with each warning.
 
-    HTML beside plain parts is shown with them (the footers of lists, Apple Mail's text around pictures), so its text is
-    inserted between theirs. If the plain parts are empty, the HTML alone is shown. HTML that cannot be analyzed is left
-    out with a warning, and so is the HTML after it: previews and excerpts use this text, and show no warnings.
+    HTML parts beside plain ones, such as footers of mailing lists, are inserted as text by `reader`. If the plain parts
+    are empty, HTML is not inserted. HTML that cannot be analyzed is left out with a warning, and so is the HTML after
+    it: this text is used for previews and excerpts, which show no warnings.
     """
     found = [_plain_text_of(part, warn) if part.mime_type == "text/plain" else None for part in chosen.text]
     plain = [piece for piece in found if piece is not None]
@@ -120,7 +130,9 @@ def text_body(chosen: BodyParts, warn: Callable[[str], None], reader: HtmlReader
 
 
 def html_body(chosen: BodyParts, warn: Callable[[str], None]) -> str | None:
-    """Return the HTML with the plain parts beside it, or None if the message has none."""
+    """Return the HTML of a message, with plain parts beside it inserted. None if it has no HTML part. `warn`: is called
+    with each warning.
+    """
     if not any(part.mime_type == "text/html" for part in chosen.html):
         return None
     pieces = [
@@ -141,7 +153,11 @@ def _bound_text(text: str, warn: Callable[[str], None]) -> str:
 def _with_html(
     parts: Sequence[MimePart], texts: Sequence[str | None], warn: Callable[[str], None], reader: HtmlReader
 ) -> list[str]:
-    """Return the texts of parts, with the text of HTML in its place up to the first part that cannot be analyzed."""
+    """Return the texts of a message in order: plain ones as given, and the text of each HTML part. From the first HTML
+    part on that cannot be analyzed, HTML is left out.
+
+    `texts`: for each part its plain text, or None for HTML. `warn`: is called with each warning.
+    """
     pieces: list[str] = []
     is_analyzed = True
     for part, text in zip(parts, texts, strict=True):
@@ -165,7 +181,9 @@ def _plain_text_of(part: MimePart, warn: Callable[[str], None]) -> str:
 
 
 def _decode_part(part: MimePart, warn: Callable[[str], None]) -> str:
-    """Return the text of a part with line feeds, and without NUL."""
+    """Return the decoded text of a part, with line feeds as line breaks and without NUL. `warn`: is called with each
+    warning.
+    """
     raw, whole = part.content(limit=MAX_RAW, is_text=True)
     if not whole:
         warn(own_text("The encoding of a text in this message is damaged; only the readable part is shown."))
@@ -181,14 +199,16 @@ def _decode_part(part: MimePart, warn: Callable[[str], None]) -> str:
 
 
 def _meta_charset(start: bytes) -> str | None:
-    """Return the character set that HTML declares itself (HTML 13.2.3.2, leniently)."""
+    """Return the character set that a `meta` tag at the start of HTML declares, or None (HTML 13.2.3.2, leniently)."""
     meta = _META_CHARSET.search(start) if b"charset" in start.lower() else None
     # HTML 13.2.3.2: if this declaration is readable, the text is not UTF-16.
     return re.sub("^utf-?16.*", "utf-8", meta[1].decode("ascii").lower()) if meta else None
 
 
 def unflow(text: str, *, delete_space: bool) -> str:
-    """Return the paragraphs of format=flowed, each on one line (RFC 3676 4.1 to 4.5)."""
+    """Return text in format=flowed with each paragraph joined to one line (RFC 3676 4.1 to 4.5). `delete_space`:
+    whether the space at the end of each flowed line is removed (parameter DelSp).
+    """
     pieces: list[str] = []
     open_depth = -1  # quote depth of an unfinished paragraph; -1: none
     for raw in text.split("\n"):
@@ -218,7 +238,7 @@ _SHOWN_OF_UNREADABLE = 100_000  # bytes
 def parse_message(source: bytes, reader: HtmlReader = TAG_READER) -> ParsedMessage:
     """Return the content of a message. Unreadable parts are left out or replaced, with a warning.
 
-    `reader`: for the HTML that forms the text or the snippet.
+    `reader`: extracts text from HTML parts for the plain text and the snippet.
     """
     return assemble(*mime.parse_structure(source), reader)
 
@@ -226,7 +246,9 @@ def parse_message(source: bytes, reader: HtmlReader = TAG_READER) -> ParsedMessa
 def assemble(
     root: MimePart, fields: list[tuple[str, str]], found: Iterable[str], reader: HtmlReader = TAG_READER
 ) -> ParsedMessage:
-    """Return the content of a message from the tree of its parts, its header fields, and the warnings so far."""
+    """Return the content of a message whose parts are already found. `root`: the tree of parts. `fields`: the header
+    fields. `found`: warnings so far, which are added to the result. `reader`: extracts text from HTML.
+    """
     warnings = dict.fromkeys(found)
     chosen = choose_bodies(root)
     text = text_body(chosen, warnings.setdefault, reader)
@@ -255,8 +277,8 @@ def assemble(
 
 
 def _own_warnings(found: Iterable[str]) -> tuple[str, ...]:
-    """Return the warnings for the message. One without the `OwnText` mark is dropped, as it may contain words of the
-    message.
+    """Return the warnings to show with a message, at most 20. Those without the mark `OwnText` are dropped, since they
+    may contain words of the message.
     """
     return tuple(str(one) for one in found if isinstance(one, OwnText))[:_MAX_SHOWN_WARNINGS]
 
@@ -272,22 +294,24 @@ def _preview_html(markup: str | None, reader: HtmlReader, warn: Callable[[str], 
 
 
 def parse_unreadable(source: bytes) -> ParsedMessage:
-    """Return the start of the raw message as text, with a warning: for a message on which `parse_message` fails
-    anyway.
+    """Return a message whose text is the start of the raw message, with a warning. For a message on which
+    `parse_message` fails because of an internal error.
     """
     text = source[:_SHOWN_OF_UNREADABLE].decode("ascii", "replace").replace("\0", "")
     return replace(parse_message(b""), text=text, warnings=(_UNREADABLE,))
 
 
 def attachment_bytes(source: bytes, part: str) -> bytes | None:
-    """Return the decoded bytes of the part with this number, or None if it does not exist or only contains other
-    parts.
+    """Return the decoded bytes of the part with this number, such as `2` or `1.3`. None if it does not exist or is a
+    multipart. `source`: the raw message.
     """
     return attachments_bytes(source)(part)
 
 
 def attachments_bytes(source: bytes) -> Callable[[str], bytes | None]:
-    """Return a function like `attachment_bytes` for several parts of one message, which is parsed once."""
+    """Parse a message, and return a function that returns the decoded bytes of a part by its number, or None if it does
+    not exist or is a multipart.
+    """
     root, _, _ = mime.parse_structure(source)
 
     def bytes_of(part: str) -> bytes | None:
@@ -298,7 +322,7 @@ def attachments_bytes(source: bytes) -> Callable[[str], bytes | None]:
 
 
 def part_sizes(source: bytes) -> dict[tuple[str, str], int]:
-    """Return the decoded size in bytes of each part by its number and type, without parts that contain other parts."""
+    """Return the decoded size in bytes of each part, by its number and type. Multiparts are left out."""
     sizes: dict[tuple[str, str], int] = {}
     left = [mime.parse_structure(source)[0]]
     while left:
@@ -311,14 +335,16 @@ def part_sizes(source: bytes) -> dict[tuple[str, str], int]:
 
 
 def header_message_id(source: bytes) -> str | None:
-    """Return the Message-ID, from the header alone."""
+    """Return the Message-ID of a raw message with angle brackets, or None. Only the header is read."""
     header = source[: min(headers.body_start(source), headers.MAX_HEADER)]
     ids = _message_ids_of(headers.fields_by_name(headers.split_fields(header)), "message-id")
     return ids[0] if ids else None
 
 
 def _addresses_of(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
-    """Return the addresses of all fields of this name. Seen in practice: one To field for each recipient."""
+    """Return the addresses of all header fields of this name. In practice, some messages have one To field for each
+    recipient. `charset`: for 8-bit bytes that are not UTF-8.
+    """
     values = fields.get(name)
     if not values:
         return ()
@@ -334,9 +360,9 @@ def _message_ids_of(fields: Fields, name: str) -> tuple[str, ...]:
 
 
 def _decode_headers(fields: list[tuple[str, str]], charset: str | None) -> dict[str, str]:
-    """Return the decoded header fields under their names as written. Of a repeated field, the first counts.
+    """Return the decoded header fields by name as written. If a field is repeated, the first one counts.
 
-    For `Received` and other trace fields, that is the newest one, added by the reader's own server.
+    For `Received` and other trace fields, that is the newest one, which the recipient's own server added.
     """
     found: dict[str, str] = {}
     seen: set[str] = set()
@@ -369,7 +395,9 @@ def _to_parsed_attachment(part: MimePart) -> ParsedAttachment:
 
 
 def default_part_name(part: MimePart) -> str:
-    """Return a name for a part without one: the subject of an attached message, otherwise the number of the part."""
+    """Return a file name for a part that has none: the subject of an attached message, otherwise a name with the number
+    of the part.
+    """
     if part.mime_type in ("message/rfc822", "message/global"):  # message/global: RFC 6532 3.7
         content, _ = part.content()
         header = content[: min(headers.body_start(content), headers.MAX_HEADER)]

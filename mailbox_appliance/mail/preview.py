@@ -1,4 +1,4 @@
-"""Preview of a message to send, read back from the exact bytes that would be sent."""
+"""Preview of a message before it is sent, read from the exact bytes that would be sent."""
 
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.outline import parse_content
@@ -6,8 +6,8 @@ from mailbox_appliance.model.messages import ComposedMessage, PreviewedAttachmen
 
 
 def preview_of(account_id: str, message: ComposedMessage) -> SendPreview:
-    """Return the preview of a composed message. Domains are in A-labels as on the wire; a text made from HTML is
-    included.
+    """Return the preview of a composed message: recipients, subject, attachments and lengths of its bodies. Domains are
+    in ASCII form (A-labels) as in SMTP, and a plain text that was made from HTML counts.
     """
     read = parse_content(with_bcc(message.wire, message.bcc_header))
     return SendPreview(

@@ -1,4 +1,6 @@
-"""The recipients of a reply, and its references to the parent (RFC 5322 3.6.2 and 3.6.4, RFC 2369 3.4)."""
+"""Find the recipients of a reply, and its references to the message it replies to, here called the parent (RFC 5322
+3.6.2 and 3.6.4, RFC 2369 3.4).
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -17,7 +19,7 @@ _POSTING = re.compile(r"<\s*mailto:([^<>?]{3,320})[^<>]*>", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class ReplyThreading:
-    """In-Reply-To and References of a reply."""
+    """The header fields In-Reply-To and References of a reply, which connect it to its thread."""
 
     in_reply_to: str | None = None
     references: tuple[str, ...] = ()
@@ -25,7 +27,7 @@ class ReplyThreading:
 
 @dataclass(frozen=True)
 class ReplyRecipients:
-    """To and Cc of a reply. `left_out`: the addresses of further recipients to which mail cannot be sent."""
+    """To and Cc of a reply. `left_out`: addresses that would be recipients too, but to which mail cannot be sent."""
 
     to: tuple[Address, ...]
     cc: tuple[Address, ...]
@@ -33,9 +35,10 @@ class ReplyRecipients:
 
 
 def reply_threading(headers: Mapping[str, str]) -> ReplyThreading:
-    """Return the references of a reply to the message with these header fields (lower-case names; RFC 5322 3.6.4).
+    """Return In-Reply-To and References for a reply (RFC 5322 3.6.4). `headers`: the header fields of the message it
+    replies to, by name in lower case.
 
-    An ID with white space inside is left out: without the white space it would match no message.
+    A Message-ID with white space inside is left out: without the white space it would match no message.
     """
     own, references, in_reply_to = (
         exact_message_ids(headers.get(n, "")) for n in ("message-id", "references", "in-reply-to")
@@ -53,13 +56,14 @@ def reply_recipients(
     cc: tuple[Address, ...] | None = None,
     everybody: bool = False,
 ) -> ReplyRecipients:
-    """Return To and Cc of a reply. A given list (not None) stays unchanged, and nobody is in both.
+    """Return To and Cc of a reply to `parent`. Nobody is in both, unless `to` and `cc` are given so.
 
-    `headers` are those of the parent, with lower-case names; `own` are the mailbox's addresses. Without `everybody`, Cc
-    is empty unless it is given.
+    `to`, `cc`: recipients that the caller chose, which stay unchanged; None to find them. `everybody`: include the
+    recipients of the parent and its mailing list; otherwise Cc is empty unless given. `headers`: header fields of the
+    parent, by name in lower case. `own`: the addresses of the mailbox, which are left out unless nobody else remains.
 
-    Raises ValueError with the reason if To is not given and either the parent has no address to reply to, or mail
-    cannot be sent to that address. Further recipients with such an address are left out.
+    Raises ValueError if `to` is None and the parent has no address to reply to, or one to which mail cannot be sent.
+    Other recipients with such an address are left out.
     """
     named = [each.email for each in cc or ()]
     first = to if to is not None else _first_recipients(parent, own, named, everybody=everybody)
@@ -79,7 +83,11 @@ def reply_recipients(
 def _first_recipients(
     parent: Message, own: tuple[str, ...], named: Iterable[str], *, everybody: bool
 ) -> tuple[Address, ...]:
-    """Return the people that a reply is addressed to, without those in the given Cc."""
+    """Return the people in Reply-To or From of the parent, without those in `named` (the given Cc).
+
+    Raises ValueError if the parent names nobody to reply to (unless `everybody`), or if mail cannot be sent to one of
+    them. `own`: the addresses of the mailbox.
+    """
     writers = _writers(parent, own)
     if not writers and not everybody:
         raise ValueError(_NOBODY_TO_ANSWER)
@@ -92,9 +100,10 @@ def _first_recipients(
 
 
 def _writers(parent: Message, own: tuple[str, ...]) -> tuple[Address, ...]:
-    """Return Reply-To, otherwise From (RFC 5322 3.6.2), if it names somebody else; empty if there is neither.
+    """Return the people to reply to: Reply-To, otherwise From (RFC 5322 3.6.2). Empty if the message has neither.
 
-    A reply to a message that the mailbox itself sent goes to the recipients of that message.
+    If these are only the mailbox's own addresses (`own`), it sent the message itself. The reply then goes to the
+    recipients of that message.
     """
     sender = (parent.from_,) if parent.from_ is not UNSET else ()
     for writers in (parent.reply_to or (), sender):
@@ -106,20 +115,26 @@ def _writers(parent: Message, own: tuple[str, ...]) -> tuple[Address, ...]:
 def _all_recipients(
     first: tuple[Address, ...], parent: Message, headers: Mapping[str, str], named: Iterable[str]
 ) -> tuple[Address, ...]:
-    """Return the people that a reply is addressed to, the recipients of the parent, and its mailing list."""
+    """Return the recipients in To for a reply to everybody. These are `first` (the people it primarily goes to), those
+    in To of the parent, and its mailing list, unless that is in Cc. People in `named` are left out.
+    """
     posting = () if _names_list(parent.cc or (), headers) else _posting_address(headers)
     return _without_named((*first, *parent.to, *posting), named)
 
 
 def _posting_address(headers: Mapping[str, str]) -> tuple[Address, ...]:
-    """Return the address at which a mailing list accepts replies: RFC 2369 3.4, in which `NO` means none."""
+    """Return the address at which a mailing list accepts replies, from List-Post (RFC 2369 3.4). Empty if there is
+    none, or if it is `NO`.
+    """
     found = _POSTING.search(headers.get("list-post", ""))
     email = unquote(found[1]).strip() if found else ""
     return (Address(email=email),) if is_writable(email) else ()
 
 
 def _names_list(people: Iterable[Address], headers: Mapping[str, str]) -> bool:
-    """Whether the list is among these people."""
+    """Whether the address of the mailing list is among these people. `headers`: those of the message, by name in lower
+    case.
+    """
     posting = [each.email for each in _posting_address(headers)]
     return any(_is_among(person.email, posting) for person in people)
 
@@ -129,7 +144,7 @@ def _is_among(email: str, others: Iterable[str]) -> bool:
 
 
 def _without_named(people: Iterable[Address], named: Iterable[str]) -> tuple[Address, ...]:
-    """Return each person once, without those named already."""
+    """Return each person once, without those whose address is in `named`."""
     known = list(named)
     found: list[Address] = []
     for person in people:
@@ -140,7 +155,9 @@ def _without_named(people: Iterable[Address], named: Iterable[str]) -> tuple[Add
 
 
 def _only_writable(people: Iterable[Address], left_out: dict[str, None]) -> tuple[Address, ...]:
-    """Return the people who can be sent mail. The addresses of the others are added to `left_out`."""
+    """Return the people with an address that can be used for sending. The addresses of the others are added to
+    `left_out`.
+    """
     found = []
     for person in people:
         if is_writable(person.email):

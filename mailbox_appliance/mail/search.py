@@ -54,7 +54,7 @@ _COLUMNS: Mapping[SearchedField, str] = {
 
 @dataclass(frozen=True)
 class WordPrefix:
-    """A whole word of the index, or a prefix of words."""
+    """A search term for the full-text index: a whole word, or a prefix of words."""
 
     text: str
     is_whole: bool
@@ -65,14 +65,18 @@ Expansion = Callable[[str], Sequence[WordPrefix] | None]
 
 
 def to_index_text(text: str) -> str:
-    """Return a text in the form that the index takes."""
+    """Return a text in the form that is stored in the full-text index. In runs of Chinese, Japanese and Korean
+    characters, every two neighbors become a word.
+    """
     if text.isascii():
         return text
     return _CJK_RUN.sub(lambda run: f" {_closed_pairs(run[0])} ", _normalize(text))
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Return the words of a text as a person sees them: a run of Chinese, Japanese or Korean characters is one word."""
+    """Return the words of a text as a person counts them. A run of Chinese, Japanese or Korean characters is one
+    word.
+    """
     return tuple(_WORD.findall(_normalize(text)))
 
 
@@ -84,9 +88,12 @@ def is_cjk_run(word: str) -> bool:
 def match_expression(
     terms: Collection[SearchTerm], scopes: Collection[str] = (), expand: Expansion = lambda _: None
 ) -> str | None:
-    """Return the FTS5 query for all these terms, in any of these scopes (none: everywhere).
+    """Return the query in SQLite's FTS5 syntax that finds messages with all these terms. Text of the user is quoted, so
+    it has no effect as syntax.
 
-    Terms without a word in them are left out; None if none remains. All typed text is quoted.
+    `scopes`: values of the index column `scope`, one of which must match; empty for no restriction. `expand`: returns
+    the words to search for a prefix, or None. Terms without a letter or digit are left out. Returns None if no term
+    remains.
     """
     said = [_column_filter(term) + found for term in terms if (found := _term_expression(term, expand))]
     if not said:
@@ -97,8 +104,8 @@ def match_expression(
 
 
 def _column_filter(term: SearchTerm) -> str:
-    """Return the columns to search. Naming them takes time, so it is empty unless the term could match the scope
-    column.
+    """Return the index columns to search for a term, in FTS5 syntax. Empty for all columns, which is faster. The term
+    must then not match values in the column `scope`.
     """
     found = split_words(term.words)
     is_like_scope = len(found) == 1 and (term.is_prefix or found[0][-1].isnumeric())
@@ -128,12 +135,14 @@ def _last_word_expression(word: str, term: SearchTerm, expand: Expansion) -> Seq
 
 
 def _character_pairs(run: str) -> str:
-    """Return every two adjacent characters; a single character unchanged."""
+    """Return every two adjacent characters of a Chinese, Japanese or Korean run, separated by spaces. A single
+    character stays unchanged.
+    """
     return " ".join(run[at : at + 2] for at in range(len(run) - 1)) or run
 
 
 def _closed_pairs(run: str) -> str:
-    """Return the pairs of a complete run, and its last character."""
+    """Return the pairs of adjacent characters of a whole run, and its last character, as they are in the index."""
     return f"{_character_pairs(run)} {run[-1]}" if len(run) > 1 else run
 
 
@@ -183,7 +192,9 @@ _MARKS: Mapping[str, Mapping[str, MessageFilter]] = {
 
 @dataclass(frozen=True)
 class _QueryPiece:
-    """One element of a query: `key:value`, a word, or a phrase."""
+    """One element of a search query as typed: `key:value`, a word, or a phrase in quotes. `has_star`: it ends with `*`,
+    which marks a prefix.
+    """
 
     key: str
     value: str
@@ -191,7 +202,7 @@ class _QueryPiece:
 
 
 def parse_query(text: str) -> MessageFilter:
-    """Return the filter for a query. Raises ValueError with a sentence for the user."""
+    """Return the filter for a search query (parameter `q`). Raises ValueError with a message for the user."""
     found = combine_filters(_filter_of(piece) for piece in _split_query(text.translate(_QUOTES)))
     if len(found.terms) > MOST_TERMS:
         raise ValueError(f"A query can have at most {MOST_TERMS} words and phrases.")
@@ -203,12 +214,14 @@ def parse_query(text: str) -> MessageFilter:
 
 
 def known_keys() -> tuple[str, ...]:
-    """Return the supported keys before a colon."""
+    """Return the keys that are supported before a colon in a search query, such as `from` and `after`."""
     return tuple(_READERS)
 
 
 def misread_keys(text: str) -> tuple[str, ...]:
-    """Return the keys of other query languages, and supported keys with a minus, which are searched as text here."""
+    """Return keys in a query that users of other mail services may expect to work, such as `in:` or `-from:`. Here they
+    are searched as text, so callers warn about them.
+    """
     found: dict[str, None] = {}
     text = text.translate(_QUOTES)
     for piece in _PIECE.finditer(text):
@@ -219,8 +232,8 @@ def misread_keys(text: str) -> tuple[str, ...]:
 
 
 def misread_words(text: str) -> tuple[str, ...]:
-    """Return the exclusions and choices of other query languages (`-word`, OR, AND, NOT), which are searched as text
-    here.
+    """Return operators of other query languages in a query: `-word`, OR, AND, NOT. Here they are searched as text, so
+    callers warn about them.
     """
     text = text.translate(_QUOTES)
     keys = misread_keys(text)
@@ -230,7 +243,7 @@ def misread_words(text: str) -> tuple[str, ...]:
 
 
 def combine_filters(filters: Iterable[MessageFilter]) -> MessageFilter:
-    """Combine filters: a message must match all of them. If two contradict each other, no message matches."""
+    """Return one filter that requires all of these filters. If two contradict each other, it matches no message."""
     whole = MessageFilter()
     for one in filters:
         whole = replace(
@@ -245,9 +258,9 @@ def combine_filters(filters: Iterable[MessageFilter]) -> MessageFilter:
 
 
 def without_signs(found: MessageFilter) -> MessageFilter:
-    """Remove terms without a letter or digit, such as a dash between two words.
+    """Return the filter without search terms that have no letter or digit, such as a dash between two words.
 
-    If no term remains, or a removed one was for a field, no message matches.
+    If no term remains, or if a removed term was for one field (such as `from:-`), the filter matches no message.
     """
     kept = tuple(term for term in found.terms if split_words(term.words))
     lost = [term for term in found.terms if term not in kept]
@@ -256,9 +269,10 @@ def without_signs(found: MessageFilter) -> MessageFilter:
 
 
 def parse_moment(text: str) -> int:
-    """Return the milliseconds of a date (its start in UTC) or of a date-time (in UTC unless it has an offset).
+    """Return a date or date-time in milliseconds since 1970. A date means its start in UTC; a date-time without offset
+    is in UTC.
 
-    Raises ValueError with a sentence for the user.
+    Raises ValueError with a message for the user.
     """
     try:
         if not _MOMENT.fullmatch(text):
@@ -342,7 +356,9 @@ _HAS_LONG_WORD = re.compile(r"(?:\S{0,64}+\s++)*+\S{65}")  # three times as fast
 
 
 def searched_words(parsed: ParsedMessage, reader: HtmlReader = TAG_READER) -> str:
-    """Return the body in the form that the index takes."""
+    """Return the body of a message in the form that is stored in the full-text index. `reader`: extracts the text of
+    HTML if there is no plain text.
+    """
     if parsed.searched is not None:
         return parsed.searched
     text = parsed.text
@@ -353,7 +369,9 @@ def searched_words(parsed: ParsedMessage, reader: HtmlReader = TAG_READER) -> st
 
 
 def with_searched_words(parsed: ParsedMessage, reader: HtmlReader = TAG_READER) -> ParsedMessage:
-    """Return the message with `searched` filled in. That takes long, above all for HTML, so it is done beforehand."""
+    """Return the message with its text for the full-text index in `searched`. That takes long, above all for HTML, so
+    callers do it before they begin a transaction.
+    """
     return parsed if parsed.searched is not None else structs.replace(parsed, searched=searched_words(parsed, reader))
 
 
@@ -371,7 +389,9 @@ _GLANCE, _LOOK = 400, 4000  # characters from which a snippet is made
 
 @dataclass
 class ExcerptFinder:
-    """A search for one text in the bodies of one page of messages. Case and the kind of white space are ignored."""
+    """Finds excerpts around a searched text in the bodies of one page of messages. Case and the kind of white space do
+    not count. HTML is read only up to a limit for the whole page.
+    """
 
     literal: str
     reader: HtmlReader = TAG_READER
@@ -381,7 +401,9 @@ class ExcerptFinder:
         self._wanted = _normalize_spaces(self.literal)
 
     def find(self, text: str | None, html: str | None, *, is_there: bool = True) -> SearchContext:
-        """Return the excerpt or the reason for none, from a message's text, or from its HTML if it has no text."""
+        """Return an excerpt of the body around the searched text, or the reason for none. `text`: the plain text.
+        `html`: used if there is no plain text. `is_there`: whether the body is stored.
+        """
         if not is_there:
             return SearchUnavailable()
         if text is None and html is not None:
@@ -412,19 +434,19 @@ class ExcerptFinder:
 
 
 def _normalize_spaces(text: str) -> str:
-    """Return the text with single spaces, and composed, so that an accent is not a separate character."""
+    """Return the text with single spaces, and with each accent composed with its letter (NFC)."""
     return " ".join((text if text.isascii() else normalize("NFC", text)).split())
 
 
 def _find_text(text: str, wanted: str) -> int | None:
-    """Return the position of a text, ignoring case, or None."""
+    """Return the position of `wanted` in the text, ignoring case. None if it does not occur."""
     at = _lower_case(text).find(_lower_case(wanted))
     return None if at < 0 else at
 
 
 def _lower_case(text: str) -> str:
-    """Return the text in lower case with every position unchanged: a few capitals that would become longer (`İ`)
-    stay.
+    """Return the text in lower case with the same length, so that positions stay valid. The few capitals that become
+    longer in lower case (`İ`) stay unchanged.
     """
     small = text.lower()
     if len(small) == len(text):
@@ -444,7 +466,9 @@ def _cut_around(text: str, at: int, length: int) -> str:
 
 
 def snippet(text: str) -> str:
-    """Return the start of a text on one line, about 200 characters, without quoted lines if there are others."""
+    """Return the start of a text on one line, about 200 characters, for message lists. Quoted lines are left out,
+    unless there are no others.
+    """
     line = _own_words(text[:_GLANCE])
     if len(line) <= _LONGEST_SNIPPET or "=?" in line:
         start = text[:_LOOK]
@@ -459,7 +483,9 @@ def _own_words(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return the text on one line, without invisible characters, with which senders of bulk mail fill the preview."""
+    """Return the text on one line and without invisible characters, which senders of bulk mail use to fill the
+    preview.
+    """
     line = " ".join(invisible_characters.strip_invisible(text)[0].split())
     return line if line.isprintable() and "=?" not in line else headers.without_controls(line)
 

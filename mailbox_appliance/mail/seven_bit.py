@@ -1,6 +1,7 @@
-"""Convert a message for every server: 7-bit with CRLF, with everything that is so already unchanged.
+"""Convert a message so that every server accepts it: 7-bit, with CRLF line breaks. Parts that are so already stay
+unchanged.
 
-Other parts are encoded again (RFC 2045 6), except signed ones: encoding would break the signature.
+Other parts are encoded again (RFC 2045 6). Signed parts are refused, since encoding would break the signature.
 """
 
 import re
@@ -33,7 +34,9 @@ _SIGNED_REASON = (
 
 
 def is_seven_bit(content: bytes) -> bool:
-    """Whether any server accepts these lines unchanged: ASCII without NUL, only CRLF, at most 998 octets each."""
+    """Whether every server accepts this content unchanged: ASCII without NUL, line breaks only as CRLF, at most 998
+    octets in a line.
+    """
     if not content.isascii() or b"\0" in content:
         return False
     if not content.count(b"\r\n") == content.count(b"\r") == content.count(b"\n"):
@@ -42,9 +45,8 @@ def is_seven_bit(content: bytes) -> bool:
 
 
 def clean_lines(field: bytes) -> bytes | None:
-    """Return a field as written, with CRLF, or None if it is not clean ASCII in lines that every server accepts.
-
-    Clean also means that no reader can find a line break in anything that looks like an encoded word.
+    """Return a header field as written, with CRLF line breaks. None if it is not ASCII in lines that every server
+    accepts, or if an encoded word in it contains control characters.
     """
     if not _CLEAN_LINES.fullmatch(field) or max(map(len, field.split(b"\n"))) > _LONGEST_LINE:
         return None
@@ -54,8 +56,8 @@ def clean_lines(field: bytes) -> bytes | None:
 
 
 def to_seven_bit(root: MimePart, warnings: tuple[str, ...]) -> WrittenPart:
-    """Return the content of a message: its Content fields and its body. Raises ValueError if it cannot be made
-    7-bit.
+    """Return the body of a message in 7-bit form, and the header fields that describe it. Raises ValueError with the
+    next step for the user if that is impossible. `warnings`: those about its structure.
     """
     if not is_seven_bit(body := root.source[root.start : root.end]):
         if not _BROKEN_STRUCTURE.isdisjoint(warnings):
@@ -65,7 +67,7 @@ def to_seven_bit(root: MimePart, warnings: tuple[str, ...]) -> WrittenPart:
 
 
 def with_final_line_break(body: Content) -> Content:
-    """Return the body of a message with a line break at its end (RFC 5321 4.1.1.4)."""
+    """Return the body of a message so that it ends with a line break, which SMTP requires (RFC 5321 4.1.1.4)."""
     last = b""
     for piece in body.pieces():
         last = (last + piece)[-2:]
@@ -73,7 +75,9 @@ def with_final_line_break(body: Content) -> Content:
 
 
 def _rewrite_part(part: MimePart, boundaries: tuple[bytes, ...]) -> WrittenPart:
-    """Return a part that may not be 7-bit in 7-bit form. None of these boundaries may occur in it."""
+    """Return a part in 7-bit form; unchanged if it is so already. `boundaries`: delimiters of the multiparts around it,
+    which must not occur in the result. Raises ValueError if that is impossible.
+    """
     if is_seven_bit(body := part.source[part.start : part.end]):
         return WrittenPart(_content_fields(part), Content(body))
     if part.mime_type == "multipart/signed":
@@ -114,7 +118,9 @@ def _rewrite_leaf(part: MimePart, boundaries: tuple[bytes, ...]) -> WrittenPart:
 
 
 def _rewrite_attached_message(part: MimePart) -> WrittenPart:
-    """Return an attached message as a file, unchanged: a message may not be encoded (RFC 2046 5.2.1)."""
+    """Return an attached message as a generic file in base64, with its bytes unchanged. As a message it must not be
+    encoded (RFC 2046 5.2.1).
+    """
     name = part.filename() or parse.default_part_name(part)
     words = compose.value_words("attachment", [compose.format_parameter("filename", name)])
     fields = b"Content-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n"
@@ -136,7 +142,9 @@ def _is_utf_8(part: MimePart) -> bool:
 
 
 def _content_fields(part: MimePart, leaving_out: str = "") -> bytes:
-    """Return the fields that describe a part (RFC 2045 3), each once. All other fields have no meaning in a part."""
+    """Return the header fields that describe a part (`Content-...`, RFC 2045 3), each once. Other fields have no
+    meaning in a part. `leaving_out`: the name of a field to omit.
+    """
     seen, lines = {leaving_out}, []
     for name, written, value in fields_of(part.source[part.begin : part.start]):
         if name.removeprefix("content-") in _CONTENT_FIELDS and name.startswith("content-") and name not in seen:
@@ -146,7 +154,9 @@ def _content_fields(part: MimePart, leaving_out: str = "") -> bytes:
 
 
 def _rewrite_field(name: str, value: str) -> bytes:
-    """Return a field that was not clean ASCII, such as one with a file name in UTF-8, in ASCII."""
+    """Return a `Content-...` field in ASCII, for one that is not clean ASCII, such as one with a file name in UTF-8.
+    Empty if the field cannot be kept.
+    """
     readable = headers.decode_octets(value)
     if name == "content-description":
         return compose.write_field("Content-Description", compose.text_words(headers.decode_text(value)))

@@ -1,4 +1,4 @@
-"""The keys of conversations: Message-IDs (RFC 5322 3.6.4) and base subjects (RFC 5256 2.1)."""
+"""Group messages into conversations, by Message-IDs (RFC 5322 3.6.4) and by base subjects (RFC 5256 2.1)."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,9 @@ _SIGN = re.compile(rf"{_REPLY.pattern}|{_FORWARD}|\[(?!fwd:)[^\[\]]*\]|\s+", re.
 
 
 def canonical_message_id(text: str) -> str | None:
-    """Return a Message-ID for comparisons: `a@b` for `<A@B>`, ` <a@b> (comment)` and `"A"@B`; None if there is none."""
+    """Return a Message-ID in the form for comparisons: `a@b` for `<A@B>`, ` <a@b> (comment)` and `"A"@B`. None if the
+    text has no Message-ID.
+    """
     found = _ID.search(text)
     bare = _SPACES.sub("", found[1] if found else text.strip("<> \t\r\n")[:998]).lower()
     local, at, domain = bare.rpartition("@")
@@ -37,16 +39,18 @@ def canonical_message_id(text: str) -> str | None:
 
 
 def message_ids(text: str) -> tuple[str, ...]:
-    """Return all Message-IDs of a References or In-Reply-To value for comparisons: with angle brackets, in order, each
+    """Return all Message-IDs in a References or In-Reply-To value, for comparisons: with angle brackets, in order, each
     once.
 
-    White space inside them is ignored, as in all comparisons.
+    White space inside an ID is removed, since it does not count in comparisons.
     """
     return _unique_ids("".join(each.split()) for each in _find_ids(text))
 
 
 def exact_message_ids(text: str) -> tuple[str, ...]:
-    """Return Message-IDs for writing: only those that the text contains unchanged, without white space inside."""
+    """Return the Message-IDs in a header value that can be copied into a new message: in order, each once, with angle
+    brackets. Those with white space inside are left out.
+    """
     return _unique_ids(each.strip() for each in _find_ids(text) if len(each.split()) == 1)
 
 
@@ -62,9 +66,10 @@ def _unique_ids(ids: Iterable[str]) -> tuple[str, ...]:
 
 
 def subject_key(subject: str) -> tuple[str, bool]:
-    """Return the base subject for comparisons, case-folded, and whether the subject is that of a reply or forward.
+    """Return the base subject in the form for comparisons (case-folded), and whether the subject is that of a reply or
+    forward.
 
-    The base subject has no additions of replies and forwards (RFC 5256 2.1 and 3).
+    The base subject is the subject without `Re:`, `Fwd:` and similar additions (RFC 5256 2.1 and 3).
     """
     if _SIGNS.search(subject) is None and len(subject) <= _LONGEST_SUBJECT:
         return _SPACES.sub(" ", subject).strip().casefold(), False
@@ -73,7 +78,9 @@ def subject_key(subject: str) -> tuple[str, bool]:
 
 
 def _read_subject(subject: str) -> tuple[str, bool]:
-    """Return the base subject, and whether a sign of a reply or forward stood before or after it."""
+    """Return the base subject, and whether the subject had an addition of a reply or forward, such as `Re:` or
+    `(fwd)`.
+    """
     text = encoded_words.decode_words(subject[:_LONGEST_SUBJECT])  # step 1: encoded words to UTF-8,
     text = _SPACES.sub(" ", text)  # tabs and line folds to spaces, several spaces to one
     is_reply = False
@@ -108,7 +115,9 @@ def _is_no_forward(blob: re.Match[str]) -> bool:
 
 
 def reply_subject(subject: str) -> str:
-    """Return the subject of a reply: `Re: ` once, whatever signs of a reply it had."""
+    """Return the subject of a reply: `Re: ` and the original subject without its `Re:` and equivalents in other
+    languages.
+    """
     position = 0
     while found := _REPLY.match(subject, position):
         position = found.end()
@@ -116,7 +125,9 @@ def reply_subject(subject: str) -> str:
 
 
 def forward_subject(subject: str) -> str:
-    """Return the subject of a forward: `Fwd: ` once, whatever signs of a forward it had. Signs of a reply stay."""
+    """Return the subject of a forward: `Fwd: ` and the original subject without its `Fwd:` and equivalents in other
+    languages. `Re:` stays.
+    """
     text, before = subject.strip(), None
     while text != before:
         before, text = text, _without_forward(text)
@@ -137,10 +148,11 @@ def _without_forward(text: str) -> str:
 
 
 def reply_references(message_id: str | None, references: Iterable[str], in_reply_to: Iterable[str]) -> tuple[str, ...]:
-    """Return the References of a reply (RFC 5322 3.6.4): the parent's own, or its single In-Reply-To; then the parent's
-    ID.
+    """Return the References of a reply (RFC 5322 3.6.4): those of the message it replies to, followed by the ID of that
+    message. `message_id`, `references`, `in_reply_to`: from that message.
 
-    Each ID occurs once, at most 50 in all: the first one, which is the root of the thread, and the last ones.
+    If it has no References but a single In-Reply-To, that one is used. Each ID occurs once, at most 50 in all: the
+    first one, which is the root of the thread, and the last 49.
     """
     ancestors, parents = list(references), list(in_reply_to)
     if not ancestors and len(parents) == 1:
@@ -153,5 +165,7 @@ def reply_references(message_id: str | None, references: Iterable[str], in_reply
 
 
 def trim_references(ids: Sequence[str]) -> tuple[str, ...]:
-    """Return at most 50 Message-IDs of a References field: the first and the last ones."""
+    """Return at most 50 Message-IDs for a References field: the first one, and the last 49. All of them if there are no
+    more.
+    """
     return tuple(ids if len(ids) <= MAX_REFERENCES else [ids[0], *ids[1 - MAX_REFERENCES :]])
