@@ -1,4 +1,6 @@
-"""Mail addresses (RFC 5321 4.1.2, RFC 6531): which are accepted, their form in SMTP, when two name the same mailbox."""
+"""Mail addresses (RFC 5321 4.1.2, RFC 6531): which ones are accepted, their form in SMTP, and when two of them name the
+same mailbox.
+"""
 
 import re
 import unicodedata
@@ -86,7 +88,9 @@ def _to_a_labels(domain: str) -> str:
 
 
 def needs_smtputf8(email: str) -> bool:
-    """Whether the address needs SMTPUTF8 (RFC 6531), because its local part is not ASCII."""
+    """Whether sending to this address needs the SMTP extension SMTPUTF8 (RFC 6531), because its local part is not
+    ASCII.
+    """
     return not email.rpartition("@")[0].isascii()
 
 

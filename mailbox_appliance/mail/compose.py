@@ -290,7 +290,9 @@ def is_content_id(text: str) -> bool:
 
 
 def multipart_part(subtype: str, parts: Sequence[WrittenPart], boundary: str) -> WrittenPart:
-    """Return a multipart made of parts (RFC 2046 5.1). `boundary` must not occur in any part."""
+    """Return a multipart of this subtype (such as `mixed`) that contains the parts (RFC 2046 5.1). `boundary` must not
+    occur in any part.
+    """
     # RFC 2387 3.1: multipart/related names the type of its root.
     more = [format_parameter("type", "text/html")] if subtype == "related" else []
     words = value_words(f"multipart/{subtype}", [*more, format_parameter("boundary", boundary)])

@@ -28,7 +28,7 @@ def comment_end(value: str, start: int) -> int:
 
 
 def remove_comments(value: str) -> str:
-    """Return the value with a space in place of each comment."""
+    """Return the value of a header field with a space in place of each comment in parentheses."""
     pieces: list[str] = []
     position = 0
     while (start := value.find("(", position)) >= 0:
@@ -141,7 +141,9 @@ def _is_utf_8(raw: bytes) -> bool:
 
 
 def _decode_with_replacement(raw: bytes, codec: str | None) -> str:
-    """Return the text with U+FFFD in place of unreadable bytes."""
+    """Return the text with U+FFFD in place of unreadable bytes. `codec`: that of the declared character set. Without
+    one, text that is mostly UTF-8 is read as UTF-8, any other as windows-1252.
+    """
     text = raw.decode("utf_8", "replace")
     if codec == "utf_8" and _is_cut(raw):
         return text

@@ -1,9 +1,11 @@
 """Remove characters that nobody sees, with which a sender can show a program other text than its reader (Unicode 5.21,
 23.2 to 23.4).
 
-Invisible characters that belong to visible text stay: joiners inside an emoji or between Arabic or Indic letters, one
-variation selector after a character that has variants, and the tag characters in the flags of England, Scotland and
-Wales.
+Invisible characters that belong to visible text stay:
+
+- joiners inside an emoji, or between Arabic or Indic letters
+- one variation selector after a character that has variants
+- the tag characters in the flags of England, Scotland and Wales
 """
 
 import re

@@ -60,9 +60,9 @@ _CHARACTERS = ("zero-width", "bidi")
 class HiddenText:
     """Counts of the hidden text in one body.
 
-    `counts`: removed passages of text, zero-width characters and direction controls, by technique. `unjudged`: styles
-    that may hide text but whose effect is unknown, by name; the number is that of the elements with this style, whose
-    text was kept. Names come from a fixed vocabulary, so senders cannot choose them.
+    `counts`: removed passages of text, zero-width characters and direction controls, by technique (see TECHNIQUES).
+    `unjudged`: styles that may hide text but whose effect is unknown, by name; the number is that of the elements with
+    this style, whose text was kept. Names come from a fixed vocabulary, so senders cannot choose them.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""CSS cut as browsers cut it: declarations, rules and selectors (CSS Syntax 3, Selectors 4).
+"""Cut CSS into declarations, rules and selectors as browsers do, and match selectors with elements (CSS Syntax 3,
+Selectors 4).
 
 All of it takes linear time. Other modules interpret the values.
 """
@@ -31,7 +32,7 @@ def without_comments(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return CSS without escapes (CSS Syntax 4.3.7): `dis\\70lay` is `display`."""
+    """Return CSS with its escapes decoded (CSS Syntax 4.3.7): `dis\\70lay` becomes `display`."""
     return _ESCAPE.sub(_unescape_character, text) if "\\" in text else text
 
 

@@ -311,8 +311,8 @@ _SMALLER = frozenset({"small", "sub", "sup"})
 
 @dataclass(slots=True, eq=False)  # not frozen, since creating it would take three times as long
 class Style:
-    """The style of an element, which its content inherits. `hidden`: the technique that hides its text; empty if the
-    text is visible.
+    """The style of an element, which its content inherits. `hidden`: the technique that hides its text, such as
+    `opacity` or `color`; empty if the text is visible.
     """
 
     gone: str = ""  # the technique that hides all of its content, whatever that declares

@@ -89,7 +89,9 @@ def _plain_length(number: float, unit: str | None) -> Length | None:
 
 
 class _MathParser:
-    """A parser for nested `calc()`, `min()`, `max()` and `clamp()` (CSS Values 4, 10). Raises ValueError."""
+    """A parser for nested `calc()`, `min()`, `max()` and `clamp()` (CSS Values 4, 10). Raises ValueError for anything
+    else.
+    """
 
     def __init__(self, text: str) -> None:
         self._parts = [part for part in _LENGTH_PARTS.finditer(text) if not part[0].isspace()]
@@ -457,7 +459,9 @@ _TRANSFORMS = frozenset({
 
 
 def _one_transform(name: str, content: str) -> _Effect | None:
-    """Return the effect of one function of `transform`, or None if it is not supported. `content`: its arguments."""
+    """Return the effect of one function of `transform`: movement in pixels, whether nothing of the box remains visible,
+    and the factor for the size of its text. `content`: the function's arguments. None if it is not supported.
+    """
     words = content.replace(",", " ").split() if "(" not in content else [each.strip() for each in content.split(",")]
     if name in ("rotate", "rotatez"):
         return _NO_EFFECT

@@ -32,7 +32,7 @@ _COLOUR_VALUE = re.compile(r"(?:rgb|hsl)a?\([0-9.,%/ ]{1,40}\)")
 
 def to_visible_html(html: str, hidden: Counter[str] | None = None) -> str:
     """Return the HTML of the visible content, with every tag closed in the correct order. `hidden`: receives the counts
-    of removed text, by technique.
+    of hidden text that is left out, by technique such as `opacity`.
     """
     writer = _VisibleHtmlWriter()
     reader = StyledReader(html, writer.write_token, Counter() if hidden is None else hidden)

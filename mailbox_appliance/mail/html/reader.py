@@ -44,7 +44,7 @@ def read_visible(
     True after a token.
 
     Texts are passed with entities decoded and invisible characters removed; attributes are passed as written. `hidden`:
-    receives the counts of removed text, by technique.
+    receives the counts of hidden text that is left out, by technique such as `opacity`.
     """
     counts = Counter[str]() if hidden is None else hidden
     reader = _SimpleReader(write, counts) if _is_simple(html, limit) else StyledReader(html, write, counts)
@@ -108,7 +108,8 @@ def is_sender_comment(comment: str) -> bool:
 class StyledReader(TreeBuilder):
     """Reads HTML token by token as a browser does, computes styles, and passes on the visible tokens to `write`.
 
-    Entities are decoded in texts, but not in attributes. `hidden`: receives the counts of removed text, by technique.
+    Entities are decoded in texts, but not in attributes. `hidden`: receives the counts of hidden text that is left out,
+    by technique such as `opacity`.
     """
 
     def __init__(self, html: str, write: Callable[[Token], object], hidden: Counter[str]) -> None:

@@ -28,7 +28,7 @@ def to_text(html: str, hidden: Counter[str] | None = None) -> str:
     """Return HTML as plain text: blocks on lines of their own, links with their address, `- ` before list items, ` | `
     between cells.
 
-    `hidden`: receives the counts of removed text, by technique.
+    `hidden`: receives the counts of hidden text that is left out, by technique such as `opacity`.
     """
     writer = TextWriter()
     read_visible(html, writer.write_token, hidden)
@@ -56,7 +56,7 @@ def to_preview_text(html: str) -> str:
 
 
 def decode_attribute(value: str) -> str:
-    """Return the value of an attribute without entities and invisible characters."""
+    """Return the value of an attribute with entities decoded and invisible characters removed."""
     return invisible_characters.strip_invisible(unescape(value) if "&" in value else value)[0]
 
 
@@ -185,7 +185,7 @@ class TextWriter:
         self.gap = False
 
     def finish(self) -> str:
-        """Return the text written, without white space at the ends of lines."""
+        """Return all text that was written, without white space at the ends of lines."""
         text = "".join(self.pieces)
         return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
 
@@ -209,7 +209,9 @@ _DEEPEST_QUOTE, _DEEPEST_LIST = 10, 8  # deeper levels are written like these, s
 
 
 def to_markdown(html: str, hidden: Counter[str] | None = None) -> str:
-    """Return the visible content of HTML as Markdown. `hidden`: receives the counts of removed text, by technique."""
+    """Return the visible content of HTML as Markdown. `hidden`: receives the counts of hidden text that is left out, by
+    technique such as `opacity`.
+    """
     writer = _MarkdownWriter()
     read_visible(html, writer.write_token, hidden)
     return writer.finish()
