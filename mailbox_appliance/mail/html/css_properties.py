@@ -35,13 +35,17 @@ _RATIO = re.compile(r"(?:auto\s+)?([\d.]{1,20})(?:\s*/\s*([\d.]{1,20}))?(?:\s+au
 
 
 def _keyword_reader(name: str, *safe: str) -> PropertyReader:
-    """Return the reader of a property whose values in `safe` hide nothing. Any other value is an UnjudgedValue."""
+    """Return a function that interprets values of the property `name`. Values in `safe` hide nothing; any other value
+    becomes an UnjudgedValue, which may hide text.
+    """
     return lambda value: {name: value if value in safe else UnjudgedValue(name)}
 
 
 def _filter(value: str) -> Mapping[str, object] | None:
-    """Interpret `filter` (Filter Effects 1): the opacity from 0 to 1 that remains. Other filters are an UnjudgedValue,
-    unless they keep the contrast of text. None if the value is not valid.
+    """Interpret a value of `filter` (Filter Effects 1). Returns the opacity from 0 to 1 that remains, under the name of
+    the property, or None for an invalid value.
+
+    A filter that may change the contrast of text becomes an UnjudgedValue, which may hide text.
     """
     if "(" not in value and value != "none":
         return None
@@ -71,8 +75,8 @@ def _zoom(value: str) -> Mapping[str, object] | None:
 
 
 def _font_size_adjust(value: str) -> Mapping[str, object] | None:
-    """Return the value of `font-size-adjust`: the height of lower-case letters as a share of the font size (CSS Fonts
-    5, 2.5). None if it is not valid.
+    """Interpret a value of `font-size-adjust` (CSS Fonts 5, 2.5). Returns the height of lower-case letters as a share
+    of the font size, under the name of the property, or None for an invalid value.
     """
     if value == "none" or value.endswith("from-font"):
         return {"font-size-adjust": "initial"}
@@ -93,10 +97,10 @@ def _spacing_reader(name: str) -> PropertyReader:
 
 
 def _thickness_reader(name: str, least: float) -> PropertyReader:
-    """Return the reader of a property that draws a line, which may cover text.
+    """Return a function that interprets values of a property that draws a line, which may cover text.
 
-    A value is an UnjudgedValue if the line is thicker than `least` pixels. If `least` is negative, the value is an
-    offset, and values below it count instead.
+    A line thicker than `least` pixels becomes an UnjudgedValue, which may hide text. If `least` is negative, the value
+    is an offset, and values below it count instead.
     """
 
     def read(value: str) -> Mapping[str, object] | None:
@@ -120,8 +124,8 @@ def _color_scheme(value: str) -> Mapping[str, object] | None:
 
 
 def _content(value: str) -> Mapping[str, object] | None:
-    """Interpret `content` (CSS Content 3, 2): an UnjudgedValue if a picture may replace the text of the element,
-    otherwise the value itself.
+    """Interpret a value of `content` (CSS Content 3, 2). Returns it under the name of the property. If a picture may
+    replace the text of the element, it becomes an UnjudgedValue, which may hide text.
     """
     return {"content": UnjudgedValue("content: url()") if "(" in value and "counter" not in value else value}
 
@@ -141,8 +145,8 @@ def _aspect_ratio(value: str) -> Mapping[str, object] | None:
 
 
 def _flex(value: str) -> Mapping[str, object] | None:
-    """Interpret `flex` (CSS Flexbox 1, 7.1): an UnjudgedValue if the item may have no width, as it starts at zero and
-    does not grow.
+    """Interpret a value of `flex` (CSS Flexbox 1, 7.1). Returns it under the name of the property. If the item may have
+    no width, since it starts at zero and does not grow, it becomes an UnjudgedValue, which may hide text.
     """
     words = value.split()
     basis = parse_length(words[2] if len(words) > 2 else "0px") if words[0].startswith("0") else None
@@ -164,7 +168,9 @@ def _is_thin(found: Length) -> bool:
 
 
 def _has_flat_track(value: str) -> Mapping[str, object] | None:
-    """Interpret the rows or columns of a grid: True for `grid` if one of them may have no size."""
+    """Interpret the sizes of rows or columns of a grid. Returns `grid` with the value True if one of them may have no
+    size, otherwise False.
+    """
     for word in _MINMAX.sub(r"\1", value).replace("/", " ").replace(",", " ").split():
         word = word.removeprefix("repeat(").rstrip(")")
         share, size = _FRACTION.fullmatch(word), parse_length(word)
@@ -176,14 +182,16 @@ def _has_flat_track(value: str) -> Mapping[str, object] | None:
 
 
 def _border(value: str) -> Mapping[str, object] | None:
-    """Interpret a border: True if it is visible and so wide that it may cover text."""
+    """Interpret a border. Returns `border` with the value True if it is visible and so wide that it may cover text,
+    otherwise False.
+    """
     widest = max((each.to_pixels(16.0) for each in map(parse_length, value.split()) if each), default=0.0)
     return {"border": widest >= _WIDE_BORDER and not {"transparent", "none", "hidden"} & set(value.split())}
 
 
 def _z_index(value: str) -> Mapping[str, object] | None:
-    """Interpret `z-index`: an UnjudgedValue if it is negative, as the box is then behind the backgrounds of its parents
-    (CSS 2.1, appendix E).
+    """Interpret a value of `z-index`. Returns it under the name of the property. A negative value becomes an
+    UnjudgedValue, as the box may be hidden behind the backgrounds of its parents (CSS 2.1, appendix E).
     """
     found = parse_length(value)
     return {"z-index": UnjudgedValue("z-index") if found and found.pixels < 0 else value}
@@ -397,8 +405,8 @@ def _opacity(value: str) -> Mapping[str, object] | None:
 
 
 def _font_size(value: str) -> Mapping[str, object] | None:
-    """Interpret `font-size`: a `Length`, which may be relative to the font size of the parent. None if it is not
-    valid.
+    """Interpret a value of `font-size`. Returns a `Length` under the name of the property, which may be relative to the
+    font size of the parent, or None for an invalid value.
     """
     if value in _FONT_SIZES:
         return {"font-size": Length(pixels=_FONT_SIZES[value])}
@@ -419,8 +427,8 @@ def _line_height(value: str) -> Mapping[str, object] | None:
 
 
 def _font(value: str) -> Mapping[str, object] | None:
-    """Return font size and line height from the shorthand `font`, or None. The size is the first word that can be one;
-    words before it are weights and similar values.
+    """Interpret a value of the shorthand `font`. Returns font size and line height by name, or None for an invalid
+    value. The size is the first word that can be one; words before it are weights and similar values.
     """
     for word in value.replace(" /", "/").replace("/ ", "/").split()[:8]:
         size, slash, height = word.partition("/")
@@ -443,8 +451,8 @@ def _colour_reader(name: str) -> PropertyReader:
 
 
 def _background(value: str) -> Mapping[str, object] | None:
-    """Return the color and the picture from the shorthand `background`, or None if it is not valid. If it has several
-    layers, the last one has the color.
+    """Interpret a value of the shorthand `background`. Returns color, picture and related properties by name, or None
+    for an invalid value. If it has several layers, the last one has the color.
     """
     colour: object = css_values.TRANSPARENT
     sizes = _SIZE.findall(_CALLS.sub(" ", value))
@@ -469,7 +477,9 @@ def _background_image(value: str) -> Mapping[str, object] | None:
 
 
 def _background_size(value: str) -> Mapping[str, object] | None:
-    """Interpret `background-size`: True if the picture covers the whole box."""
+    """Interpret a value of `background-size`. Returns True under the name of the property if the picture covers the
+    whole box, otherwise False.
+    """
     return {"background-size": {"auto", "cover", "contain", "100%"}.issuperset(value.replace(",", " ").split())}
 
 
@@ -479,7 +489,9 @@ def _background_position(value: str) -> Mapping[str, object] | None:
 
 
 def _box_shadow(value: str) -> Mapping[str, object] | None:
-    """Interpret `box-shadow`: a shadow inside the box becomes a picture behind its text; False if there is none."""
+    """Interpret a value of `box-shadow`. Returns, under the name of the property, a shadow inside the box as a picture
+    behind its text; False if there is none.
+    """
     found = parse_inset_shadow(value)
     return {"box-shadow": False if found is None else BackgroundPicture("box-shadow", found, covers=False)}
 
@@ -517,8 +529,8 @@ _OFFSETS = ("top", "right", "bottom", "left")
 
 
 def _sides(*names: str) -> PropertyReader:
-    """Return the reader of a shorthand with one to four lengths, such as `margin`. `names`: the properties for top,
-    right, bottom and left; a side with an empty name is ignored.
+    """Return a function that interprets a shorthand with one to four lengths, such as `margin`. `names`: the properties
+    for top, right, bottom and left; a side with an empty name is ignored.
     """
 
     def read(value: str) -> Mapping[str, object] | None:
@@ -539,8 +551,8 @@ _OF_SCREEN = re.compile(r"\d(?:[sld]?v)(?:[hwib]|min|max)\b")
 
 
 def _offset_reader(name: str) -> PropertyReader:
-    """Return the reader of `top`, `right`, `bottom` or `left`. A value of one screen or more in viewport units is an
-    UnjudgedValue, as nobody may scroll to the box.
+    """Return a function that interprets values of `top`, `right`, `bottom` or `left`. A value of one screen or more in
+    viewport units becomes an UnjudgedValue, as readers may not scroll to the box.
     """
     read_length = _length_reader(name)
 

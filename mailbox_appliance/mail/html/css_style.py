@@ -61,7 +61,7 @@ def clips_overflow(declared: Declared) -> bool:
 
 def is_flat(name: str, declared: Declared, letters: float, low: str = "") -> bool:
     """Whether a box has a height of about zero. A minimum height counts as height. `letters`: the font size in pixels.
-    `low`: the result of `lowness_of` for the parent.
+    `low`: why boxes inside the parent may have no height (from `lowness_of`), or empty.
     """
     if _grows_with_content(name, declared):
         return False
@@ -242,8 +242,8 @@ def _depends_on_parent(value: object) -> bool:
 def own_doubts(name: str, declared: Mapping[str, object], letters: float, low: str, *, inline: bool) -> frozenset[str]:
     """Return names, for a warning, of an element's styles that may hide all of its content but whose effect is unknown.
 
-    `letters`: the font size in pixels. `low`: the result of `lowness_of` for the parent. `inline`: whether the element
-    is inline.
+    `letters`: the font size in pixels. `low`: why boxes inside the parent may have no height (from `lowness_of`), or
+    empty. `inline`: whether the element is inline.
     """
     found = {
         value.name
@@ -526,8 +526,8 @@ def _is_hidden_by_colour(style: Style) -> bool | UnjudgedValue:
 
 
 def _letter_technique(style: Style) -> str:
-    """Return the technique that hides the text of an element by inherited values, such as its font size; empty if none
-    does. Elements inside it may be visible again.
+    """Return the technique that hides the text of an element by inherited values: `visibility`, `size` or `off-screen`;
+    empty if none does. Elements inside it may be visible again.
     """
     if not style.visible:
         return "visibility"
@@ -540,8 +540,8 @@ def _letter_technique(style: Style) -> str:
 
 
 def _element_technique(style: Style, name: str, declared: Mapping[str, object], low: str, *, inline: bool) -> str:
-    """Return the technique that hides all content of an element, whatever elements inside it declare; empty if none
-    does. `low`: the result of `lowness_of` for its parent.
+    """Return the technique that hides all content of an element, such as `opacity`; empty if none does. Elements inside
+    it cannot become visible again. `low`: why boxes inside its parent may have no height (from `lowness_of`), or empty.
     """
     if declared.get("display") == "none" or declared.get("content-visibility") == "hidden":
         return "display"

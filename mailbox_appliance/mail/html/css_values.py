@@ -427,9 +427,11 @@ _NO_EFFECT: _Effect = (0.0, False, 1.0)
 
 
 def parse_transform(value: str) -> Mapping[str, object] | None:
-    """Interpret `transform`: a tuple of the distance in pixels by which the box moves, whether nothing of it remains
-    visible, and the factor for the size of its text. `turned`: whether it is rotated out of the page. None if the value
-    is not valid.
+    """Interpret a value of `transform`. Returns None for an invalid value, otherwise two entries:
+
+    - `transform`: movement of the box in pixels, whether nothing of it remains visible, and the factor for the size of
+      its text. An UnjudgedValue if the effect is unknown.
+    - `turned`: whether the box is rotated out of the page.
     """
     if value == "none":
         return {"transform": (0.0, False, 1.0), "turned": False}
@@ -544,8 +546,10 @@ def _effect_of_rotation(words: list[str]) -> _Effect | None:
 
 
 def parse_rotate(value: str) -> Mapping[str, object] | None:
-    """Interpret `rotate` (CSS Transforms 2, 5): whether nothing of the box remains visible, and whether it is rotated
-    out of the page (`turned`). None if the value is not valid.
+    """Interpret a value of `rotate` (CSS Transforms 2, 5). Returns None for an invalid value, otherwise two entries:
+
+    - `rotate`: whether nothing of the box remains visible. An UnjudgedValue if that is unknown.
+    - `turned`: whether the box is rotated out of the page.
     """
     words = value.split()
     if value == "none" or (len(words) == 1 and _parse_angle(value) is not None):
@@ -563,8 +567,8 @@ def parse_rotate(value: str) -> Mapping[str, object] | None:
 
 
 def parse_scale(value: str) -> Mapping[str, object] | None:
-    """Interpret `scale`: the factor for the size of text, or True if nothing of the box remains visible. None if the
-    value is not valid.
+    """Interpret a value of `scale`. Returns, under the name of the property, the factor for the size of text, or True
+    if nothing of the box remains visible. None for an invalid value.
     """
     if value == "none":
         return {"scale": 1.0}
@@ -576,7 +580,9 @@ def parse_scale(value: str) -> Mapping[str, object] | None:
 
 
 def parse_translate(value: str) -> Mapping[str, object] | None:
-    """Interpret `translate`: the distance in pixels by which the box moves. None if the value is not valid."""
+    """Interpret a value of `translate`. Returns the distance in pixels by which the box moves, under the name of the
+    property. None for an invalid value.
+    """
     words = [value] if value.endswith(")") and value.count("(") == 1 else value.split()
     found = [parse_length(word) for word in words] if value != "none" else []
     if None in found:
@@ -587,8 +593,8 @@ def parse_translate(value: str) -> Mapping[str, object] | None:
 
 
 def parse_transform_origin(value: str) -> Mapping[str, object] | None:
-    """Interpret `transform-origin`: an UnjudgedValue if the point is 400 pixels away or more, as a rotation around it
-    may move the box off the screen. Otherwise the value itself.
+    """Interpret a value of `transform-origin`. Returns it under the name of the property. A point 400 pixels away or
+    more becomes an UnjudgedValue, as a rotation around it may move the box off the screen.
     """
     found = [parse_length(word) for word in value.split()]
     is_far = any(each and abs(each.to_pixels(16.0, _PERCENT_OF_ITSELF)) >= 400 for each in found)
@@ -596,8 +602,8 @@ def parse_transform_origin(value: str) -> Mapping[str, object] | None:
 
 
 def parse_clip(value: str) -> Mapping[str, object] | None:
-    """Interpret `clip`: True if the visible rectangle is empty or at most one pixel wide or high. None if the value is
-    not valid.
+    """Interpret a value of `clip`. Returns True under the name of the property if the visible rectangle is at most one
+    pixel wide or high, otherwise False, or an UnjudgedValue if that is unknown. None for an invalid value.
     """
     if value == "auto":
         return {"clip": False}
@@ -616,8 +622,10 @@ def _is_narrow(start: float, end: float | None) -> bool:
 
 
 def parse_clip_path(value: str) -> Mapping[str, object] | None:
-    """Interpret `clip-path`: True if the visible shape is empty (CSS Masking 1, 5; CSS Shapes 2, 3), CLIPPED_BOX if it
-    is the box itself, otherwise False. None if the value is not supported.
+    """Interpret a value of `clip-path` (CSS Masking 1, 5; CSS Shapes 2, 3). Returns, under the name of the property,
+    True if the visible shape is empty, CLIPPED_BOX if it is the box itself, otherwise False.
+
+    An unknown `path()` becomes an UnjudgedValue, which may hide text. None for other values that are not supported.
     """
     found = _FUNCTION_CALL.match(value)
     if found is None:

@@ -349,7 +349,9 @@ class ElementsBeyondLimit:
     _names: Counter[str] = field(default_factory=Counter)
 
     def open(self, name: str, hidden: str) -> None:
-        """Open one more element. `hidden`: the technique that hides its text; empty if it is visible."""
+        """Open one more element. `hidden`: the technique that hides its text, such as `opacity`; empty if it is
+        visible.
+        """
         if name in VOID_ELEMENTS:
             return
         self._names[name] += 1
