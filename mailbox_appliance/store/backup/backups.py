@@ -1,7 +1,7 @@
-"""Backups of a data directory: created from the open store, listed, verified and pruned.
+"""Backups of a data directory: created from the open store, listed, verified, and removed when too old.
 
-Listing reads only the unencrypted beginning of each file. Age decides how many daily backups are kept (ISO 8601, UTC).
-The HTTPS certificate and its key are part of a backup.
+Listing reads only the unencrypted beginning of each file. Daily backups are removed by age: the newest of each of the
+last days and ISO 8601 weeks (UTC) are kept. The HTTPS certificate and its key are part of a backup.
 """
 
 import logging
@@ -81,8 +81,10 @@ _BACKUP_NAME = re.compile(rf"(\d{{8}}T\d{{6}}Z)-(.+){re.escape(BACKUP_SUFFIX)}")
 
 @dataclass(frozen=True)
 class UnlistedFile:
-    """A file in `backups` that is not listed, with its name in printable form: not a complete backup, a copy of another
-    one, or a name that is not valid UTF-8.
+    """A file in the folder `backups` that is not listed as a backup, with its name in printable form.
+
+    `why`: "unusable" for a file that is not a complete backup, "copy" for another copy of a listed backup, "name" for a
+    name that is not valid UTF-8. `copy_of`: the name of the listed copy, or empty.
     """
 
     name: str
@@ -92,14 +94,19 @@ class UnlistedFile:
 
 @dataclass(frozen=True)
 class BackupListing:
-    """The backups of a data directory by their file names, and the unlisted files beside them."""
+    """The content of a folder `backups`: each backup with its file, in no particular order, and the files not listed as
+    backups, ordered by name.
+    """
 
     backups: tuple[tuple[Path, Backup], ...]
     unlisted: tuple[UnlistedFile, ...]
 
 
 def scan_backups(folder: Path, known: KnownPlaces = NO_KNOWN_PLACES) -> BackupListing:
-    """Return the content of the folder `backups` of a data directory."""
+    """Return the content of the folder `backups` of a data directory; empty lists if there is none.
+
+    `known`: files of backups by ID, from an earlier listing; of several copies of a backup, such a file is listed.
+    """
     found: dict[str, list[tuple[Path, Manifest]]] = {}
     strays: list[UnlistedFile] = []
     for file in _backup_files(folder):
@@ -126,14 +133,15 @@ def list_backups(folder: Path) -> tuple[Backup, ...]:
 
 
 def list_unlisted(folder: Path) -> tuple[UnlistedFile, ...]:
-    """Return the unlisted files there, ordered by name."""
+    """Return the files in the folder `backups` of a data directory that are not listed as backups, ordered by name."""
     return scan_backups(folder).unlisted
 
 
 def find_backup(folder: Path, backup_id: str, known: KnownPlaces = NO_KNOWN_PLACES) -> Path:
-    """Return the file of a listed or damaged backup. Its ID is read from the file, or known from an earlier listing.
+    """Return the file of the backup with this ID, even if the file is damaged. Raises NotFound.
 
-    Raises NotFound.
+    The ID is read from the file. `known`: files of backups by ID, from an earlier listing, for a file that is too
+    damaged to show its ID.
     """
     whole = (file for file, backup in scan_backups(folder, known).backups if backup.id == backup_id)
     damaged = (file for file in _backup_files(folder) if _is_utf_8(file.name) and find_backup_id(file) == backup_id)
@@ -144,19 +152,22 @@ def find_backup(folder: Path, backup_id: str, known: KnownPlaces = NO_KNOWN_PLAC
 
 
 def sort_newest_first(found: Iterator[Backup]) -> tuple[Backup, ...]:
-    """Return backups in the order in which they are shown."""
+    """Return the backups sorted by time, newest first."""
     return tuple(sorted(found, key=lambda one: (one.created_at, one.id), reverse=True))
 
 
 def _rank_copy(known: Path | None, copy: tuple[Path, Manifest]) -> tuple[bool, bool, bool, str]:
-    """Return the sort key of a copy; of several copies, the lowest is listed."""
+    """Return a sort key for copies of the same backup; the copy with the lowest key is listed.
+
+    `known`: the file of this backup in an earlier listing, which sorts first.
+    """
     file, manifest = copy
     return file != known, file.is_symlink(), not _is_original_name(file.name, manifest), file.name
 
 
 def _is_original_name(name: str, manifest: Manifest) -> bool:
-    """Whether a backup may have been created with this name (`stage_backup`), which holds its second or one soon
-    after.
+    """Whether a file of this name can be the original of a backup, not a renamed copy. `stage_backup` names a backup by
+    its reason and its time, or a later second if that name exists.
     """
     given = _BACKUP_NAME.fullmatch(name)
     made = re.sub(r"[-:]|\.\d+", "", manifest.created_at)
@@ -164,7 +175,7 @@ def _is_original_name(name: str, manifest: Manifest) -> bool:
 
 
 def _has_other_id(file: Path, backup_id: str) -> bool:
-    """Whether the file now is a complete backup with another ID."""
+    """Whether the file is a complete backup whose ID differs from this one. False for a damaged or missing file."""
     with suppress(BackupUnusable):
         return read_manifest(file).id != backup_id
     return False
@@ -204,9 +215,10 @@ _CLOCK_TOLERANCE = timedelta(minutes=5)
 
 
 def select_superfluous(made: Collection[datetime], now: datetime, *, days: int, weeks: int) -> set[datetime]:
-    """Return the moments whose backups may be removed.
+    """Return those of the times `made` at which backups were made that may be removed.
 
-    A moment in the future is kept without counting: the clock was wrong then, or is wrong now.
+    Kept are the newest backup of each of the latest `days` days that have one, and of each of the latest `weeks` weeks
+    that have one. Times in the future are kept and not counted: the clock was wrong then, or is wrong now.
     """
     past = sorted((moment for moment in made if not is_in_future(moment, now)), reverse=True)
     kept = {*_newest_of_each(past, days, _day_of), *_newest_of_each(past, weeks, _week_of)}
@@ -214,12 +226,15 @@ def select_superfluous(made: Collection[datetime], now: datetime, *, days: int, 
 
 
 def is_in_future(moment: datetime, now: datetime) -> bool:
-    """Whether a moment lies in the future, so that the clock was wrong then or is wrong now."""
+    """Whether a moment is more than 5 minutes after `now`, so that the clock was wrong then or is wrong now."""
     return moment > now + _CLOCK_TOLERANCE
 
 
 def _newest_of_each(moments: Iterable[datetime], count: int, period: Callable[[datetime], Hashable]) -> list[datetime]:
-    """Return the newest moment of each of the latest `count` periods; `moments` are sorted newest first."""
+    """Return the newest moment of each of the latest `count` periods that have one; `moments` are sorted newest first.
+
+    `period`: returns the day or week of a moment.
+    """
     newest: dict[Hashable, datetime] = {}
     for moment in moments:
         newest.setdefault(period(moment), moment)
@@ -238,7 +253,7 @@ _CONFIG: SectionName = "config.toml"
 
 
 class Backups:
-    """The backups of an open store."""
+    """Creates, lists, verifies and removes the backups of an open store."""
 
     def __init__(self, folder: Path, database: Database, key: StoreKey, key_file: Path, clock: Clock) -> None:
         self._folder, self._key, self._key_file, self._clock = folder, key, key_file, clock
@@ -250,10 +265,10 @@ class Backups:
         self._places: KnownPlaces = NO_KNOWN_PLACES
 
     def create(self, reason: BackupReason, passphrase: str | None = None, progress: Progress | None = None) -> Backup:
-        """Make a backup of the current store, while it is in use, and read it back.
+        """Make a backup of the store while it is in use, and verify it by reading it back.
 
-        With a passphrase, the backup cannot be opened without it. Raises Invalid for an invalid passphrase, StoreAtWork
-        while another job runs, NotEnoughRoom, BackupNotMade; then no file is left.
+        `passphrase`: if given, the backup can be opened only with it. On an error, no file is left. Raises Invalid for
+        an invalid passphrase, StoreAtWork while another backup is being made, NotEnoughRoom, BackupNotMade.
         """
         if passphrase is not None:
             require_passphrase(passphrase)
@@ -265,24 +280,27 @@ class Backups:
             self._making.release()
 
     def list(self) -> tuple[Backup, ...]:
-        """Return the backups, newest first. One that was found damaged since it was made is not `verified`."""
+        """Return the backups, newest first. `verified` is false for a backup that `verify` found damaged."""
         return sort_newest_first(
             msgspec.structs.replace(backup, verified=_file_state(file) not in self._bad)
             for file, backup in self._scan().backups
         )
 
     def list_unlisted(self) -> tuple[UnlistedFile, ...]:
-        """Return the files in the folder that are not listed."""
+        """Return the files in the folder `backups` that are not listed as backups, ordered by name."""
         return self._scan().unlisted
 
     def find(self, backup_id: str) -> Path:
-        """Return the file of a backup, even if it was overwritten since it was listed. Raises NotFound."""
+        """Return the file of the backup with this ID, even if it was damaged after it was listed. Raises NotFound."""
         file = find_backup(self._folder, backup_id, self._places)
         self._remember_places({backup_id: file})
         return file
 
     def verify(self, backup_id: str, passphrase: str | None = None, progress: Progress | None = None) -> BackupSummary:
-        """Read a whole backup and check the database in it. Raises NotFound, BackupUnusable, NotEnoughRoom."""
+        """Read a whole backup, check the database in it, and return a count of its content.
+
+        Raises NotFound, BackupUnusable for a damaged backup or a wrong passphrase, NotEnoughRoom.
+        """
         file = self.find(backup_id)
         state = _file_state(file)
         try:
@@ -296,9 +314,10 @@ class Backups:
         return summary
 
     def prune(self, now: datetime, daily: int, weekly: int) -> tuple[Backup, ...]:
-        """Remove the daily backups except the newest of so many days and weeks, and return those removed.
+        """Remove old daily backups, and return those removed.
 
-        A backup that was found damaged is kept for inspection, without counting.
+        Kept are the newest backup of each of the last `daily` days and `weekly` weeks. A backup that was found damaged
+        is kept for inspection and not counted.
         """
         daily_ones = (one for one in self.list() if one.reason == "daily" and one.verified)
         made = {from_timestamp(one.created_at): one for one in daily_ones}
@@ -309,13 +328,15 @@ class Backups:
         return tuple(gone)
 
     def stop(self, within: float = 5.0) -> None:
-        """Ask a running job to end, and wait for it up to `within` seconds. No backup can be made afterwards."""
+        """End a running backup or verification, and wait up to `within` seconds for the backup. Later ones fail."""
         self._stopping.set()
         if self._making.acquire(timeout=within):
             self._making.release()
 
     def close(self) -> None:
-        """Close the database's file, after its last connection was closed."""
+        """Close the database file that backups are copied from. Call this only after SQLite's last connection was
+        closed.
+        """
         self._copier.close()
 
     def _scan(self) -> BackupListing:
@@ -324,7 +345,7 @@ class Backups:
         return found
 
     def _remember_places(self, places: KnownPlaces) -> None:
-        """Remember the files of these backups, and forget files that are gone."""
+        """Remember the files of these backups by ID, and forget files that no longer exist."""
         kept = {each: file for each, file in self._places.items() if os.path.lexists(file)}
         self._places = {**kept, **places}
 
@@ -369,7 +390,7 @@ class Backups:
         return backup
 
     def _key_and_slots(self) -> tuple[StoreKey, tuple[Slot, ...]]:
-        """Return the store's key as its file has it now, and the slots in that file."""
+        """Return the store's key and its slots, freshly read from the key file. A slot is one way to unlock the key."""
         try:
             there = read_key_file(self._key_file)
         except (KeyUnusable, OSError) as error:
@@ -382,7 +403,7 @@ class Backups:
         return replace(key, cipher=self._key.cipher), there.slots
 
     def _stop_when_closing(self, progress: Progress | None) -> Progress:
-        """Return a progress callback that also ends the work once the store is about to close."""
+        """Return a callback that reports progress, and raises BackupNotMade once `stop` was called."""
 
         def tell(what: str, done: int, total: int) -> None:
             if self._stopping.is_set():
@@ -400,10 +421,11 @@ def verify_file(
     progress: Progress | None = None,
     scratch: Path | None = None,
 ) -> BackupSummary:
-    """Read a whole backup, in any folder, and check the database in it.
+    """Read a whole backup file, in any folder, check the database in it, and return a count of its content.
 
-    `key` is the key of the store that the backup may belong to. The database is unpacked, still encrypted, into
-    `scratch`, otherwise beside the file if that folder is writable. Raises BackupUnusable, NotEnoughRoom.
+    `key`: the key of a store; it is tried before the keys in the backup. `scratch`: the folder for the unpacked, still
+    encrypted database; the default is the folder of the file, or a temporary one if that is not writable. Raises
+    BackupUnusable, NotEnoughRoom.
     """
     container = open_container(file, passphrase=passphrase, key=key)
     with _scratch_folder(file, scratch) as folder:
@@ -428,7 +450,11 @@ def _scratch_folder(file: Path, scratch: Path | None) -> Iterator[Path]:
 
 
 def _backup_sources(folder: Path, copy: Path, key: StoreKey, slots: tuple[Slot, ...]) -> list[SectionSource]:
-    """Return the sections: the copy, a key file with the salt of the copy, and the files beside the store."""
+    """Return the files to back up: the copied database, a key file that opens it, the configuration and the
+    certificate.
+
+    `copy`: the copied database. `slots`: ways to unlock the key, for the key file.
+    """
     with copy.open("rb") as handle:
         salt = handle.read(16).hex()
     config = {_CONFIG: (folder / _CONFIG).read_bytes()} if (folder / _CONFIG).is_file() else {}

@@ -1,6 +1,6 @@
-"""The backup file format: writing a backup, reading its manifest, and extracting its sections.
+"""The backup file format: writing a backup, reading its manifest, and extracting its sections (the files in it).
 
-    MBXBACKUP\n   magic                                                  -- the manifest is read without a key --
+    MBXBACKUP\\n   first bytes of the file                                -- the manifest is read without a key --
     length        of the manifest, 4 bytes, big-endian
     SHA-256       of the manifest
     manifest      JSON: id, time, reason, format, slots of the key, salt, nonce, sections with sizes and digests
@@ -10,8 +10,9 @@
 
     key of the sections = HKDF(master key of the store [+ key derived from the passphrase], salt)
 
-If a backup has a passphrase of its own, the sections' key depends on it as well, so that the backup cannot be opened
-anywhere without it. Digests have a fixed length: the header is written last, into space reserved for it.
+A slot is one way to unlock the master key, such as a passphrase. If a backup has a passphrase of its own, the sections'
+key depends on it as well, so that the backup cannot be opened anywhere without it. The header is written last, into
+space reserved for it, when the digests are known; their length is fixed.
 """
 
 import errno
@@ -83,7 +84,7 @@ _TOGETHER, _PAUSE = 4, 0.001
 
 
 class BrokenStream(Exception):
-    """A chunk was changed or moved. `number` is its number."""
+    """Chunk `number` of an encrypted stream was changed or moved."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"chunk {number} was changed or moved")
@@ -91,23 +92,28 @@ class BrokenStream(Exception):
 
 
 def new_nonce() -> bytes:
-    """Return the random part of a stream's nonces."""
+    """Return the random bytes with which all nonces of one encrypted stream begin."""
     return secrets.token_bytes(NONCE_SIZE)
 
 
 def count_chunks(size: int) -> int:
-    """Return the number of chunks for this number of bytes."""
+    """Return the number of chunks in an encrypted stream of `size` unencrypted bytes."""
     return max(1, -(-size // CHUNK_SIZE))
 
 
 def sealed_size(size: int) -> int:
-    """Return the encrypted size of this number of bytes."""
+    """Return the encrypted size of a stream of `size` unencrypted bytes."""
     return size + count_chunks(size) * TAG_SIZE
 
 
 @dataclass(frozen=True)
 class Stream:
-    """An encrypted stream: its unencrypted size, its key of 32 bytes, and the data that its chunks are bound to."""
+    """An encrypted stream of bytes in authenticated chunks: none of them can be changed, moved, dropped or added
+    unnoticed.
+
+    `key`: 32 bytes. `nonce`: the bytes with which each chunk's nonce begins. `about`: bytes that every chunk is
+    authenticated with, the ID of the backup. `size`: of the unencrypted data, in bytes.
+    """
 
     key: bytes = field(repr=False)
     nonce: bytes
@@ -116,7 +122,7 @@ class Stream:
     cipher: str  # the cipher of the store: the same processors are fast with each
 
     def seal(self, read_into: Callable[[memoryview], int], target: BinaryIO) -> Iterator[int]:
-        """Write the stream, and yield the number of bytes written after every few chunks.
+        """Encrypt the stream into `target`, and yield the number of bytes encrypted so far after every few chunks.
 
         `read_into` fills a buffer with the next bytes and returns how many it wrote, fewer only at the end.
         """
@@ -134,9 +140,10 @@ class Stream:
             time.sleep(_PAUSE)
 
     def open(self, source: BinaryIO, start: int, first: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """Yield the bytes from `first` up to `end` of a stream that begins at `start` in a file, in pieces.
+        """Decrypt the bytes from `first` up to `end` of the stream, and yield them in pieces.
 
-        Raises BrokenStream before it yields anything of a chunk that was altered.
+        `start`: the offset of the stream in the file. `first`, `end`: offsets in the unencrypted data. Raises
+        BrokenStream for an altered chunk, before any of its bytes are returned.
         """
         cipher, end = self._cipher(), self.size if end is None else end
         source.seek(start + first // CHUNK_SIZE * (CHUNK_SIZE + TAG_SIZE), os.SEEK_SET)
@@ -194,7 +201,7 @@ def _hex_of_size(size: int) -> Meta:
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One file in the backup."""
+    """The name, size in bytes and SHA-256 of one file in a backup."""
 
     name: SectionName
     size: Count
@@ -202,17 +209,20 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AuditEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The number of rows in the audit log of the backup, and the head after the last one."""
+    """The end of an audit log: its number of rows, and the HMAC of the last one, which also covers all rows
+    before it.
+    """
 
     count: Count
     head: Annotated[str, Meta(max_length=200)]
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """The facts in a backup about itself. `format`: of the store in it; `version`: the release that made it.
+    """Description of a backup, stored unencrypted at its beginning.
 
-    `own_passphrase`: it can be opened only with the passphrase that it was made with, even where it was made. `audit`:
-    only for a store of format 5. `size`: of the whole file.
+    `format`: of the store in the backup. `version`: the release that made the backup. `slots`: the ways to unlock its
+    key. `own_passphrase`: whether it opens only with the passphrase that it was made with, even beside its own store.
+    `audit`: the end of the audit log, for a store of format 5. `size`: of the whole file, in bytes.
     """
 
     backup: Literal[1] = 1
@@ -237,11 +247,13 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
 
     @property
     def content_size(self) -> int:
-        """The total size of its sections in bytes."""
+        """The total unencrypted size of the sections in bytes."""
         return sum(section.size for section in self.sections)
 
     def find_section(self, name: SectionName) -> tuple[int, Section] | None:
-        """Return the offset of a section among all of them, and the section; None if there is none of this name."""
+        """Return a section and its offset in the unencrypted content; None if the backup has no section of this
+        name.
+        """
         begins = 0
         for section in self.sections:
             if section.name == name:
@@ -250,7 +262,7 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
         return None
 
     def to_backup(self, file_name: str, *, verified: bool) -> Backup:
-        """Return the backup as clients see it."""
+        """Return the backup in the form in which the API and the commands show it."""
         return Backup(
             id=self.id,
             file_name=file_name,
@@ -274,7 +286,7 @@ class _ManifestId(msgspec.Struct):
 
 
 def with_file_size(manifest: Manifest) -> Manifest:
-    """Return the manifest with the size of its file, which includes the manifest itself."""
+    """Return the manifest with `size` set to the size of the whole file, which the manifest is itself a part of."""
     while (size := content_start(manifest) + sealed_size(manifest.content_size)) != manifest.size:
         manifest = msgspec.structs.replace(manifest, size=size)
     return manifest
@@ -286,20 +298,21 @@ def content_start(manifest: Manifest) -> int:
 
 
 def render_header(manifest: Manifest, key: bytes) -> bytes:
-    """Return everything before the encrypted sections; `key` is for the HMAC."""
+    """Return everything that precedes the encrypted sections in the file. `key`: for the HMAC of the manifest."""
     text = msgspec.json.encode(manifest)
     return MAGIC + len(text).to_bytes(4, "big") + hashlib.sha256(text).digest() + text + compute_seal(text, key)
 
 
 def compute_seal(text: bytes, key: bytes) -> bytes:
-    """Return the HMAC of a manifest as it is in the file."""
+    """Return the HMAC-SHA256 of the manifest's text (JSON), which shows that nobody without the key has changed it."""
     return hmac.digest(key, text, "sha256")
 
 
 def read_header(file: Path, stream: BinaryIO) -> tuple[Manifest, bytes, bytes]:
-    """Return the manifest of a backup, its text and its HMAC, and leave `stream` at the encrypted sections.
+    """Read everything that precedes the encrypted sections, and leave `stream` at their beginning.
 
-    Raises NotABackup, BackupNewer, BackupTruncated, BackupAltered.
+    Returns the manifest, its text (JSON) and its HMAC, which is not checked. Raises NotABackup, BackupNewer,
+    BackupTruncated, BackupAltered.
     """
     size = os.fstat(stream.fileno()).st_size
     start = stream.read(_PREFIX_SIZE)
@@ -321,7 +334,7 @@ def read_header(file: Path, stream: BinaryIO) -> tuple[Manifest, bytes, bytes]:
 
 
 def read_manifest_id(stream: BinaryIO) -> str | None:
-    """Return the ID in a manifest that may be damaged or of a newer release; None if there is none."""
+    """Return the backup ID in a file whose manifest may be damaged or of a newer release; None if it cannot be read."""
     start = stream.read(_PREFIX_SIZE)
     length = int.from_bytes(start[len(MAGIC) :][:4], "big")
     if start[: len(MAGIC)] != MAGIC or length > _MAX_MANIFEST_SIZE:
@@ -332,7 +345,7 @@ def read_manifest_id(stream: BinaryIO) -> str | None:
 
 
 def _require_known(file: Path, text: bytes) -> None:
-    """Raise BackupNewer for the manifest of a newer release, and msgspec's errors if that cannot be read."""
+    """Raise BackupNewer if a newer release wrote the manifest `text`, and ValueError if the text cannot be read."""
     version = decode_json(text, _ManifestVersion)
     if version.backup > MANIFEST_VERSION:
         raise BackupNewer(file=file.name, what=f"backup version {version.backup}")
@@ -368,8 +381,9 @@ _KEY_IN_OTHER_KEYCHAIN = "its key is in the keychain of the computer that made i
 
 
 def derive_stream_key(salt: str, master: bytes, kek: bytes) -> bytes:
-    """Derive the key of the sections from the store's master key and the key from the backup's own passphrase, if
-    any.
+    """Derive the key of the encrypted sections.
+
+    `master`: the store's master key. `kek`: the key derived from the backup's own passphrase; empty if it has none.
     """
     return HKDF(algorithm=SHA256(), length=32, salt=bytes.fromhex(salt), info=b"mailbox-appliance backup").derive(
         master + kek
@@ -377,14 +391,15 @@ def derive_stream_key(salt: str, master: bytes, kek: bytes) -> bytes:
 
 
 def derive_seal_key(stream_key: bytes) -> bytes:
-    """Derive the key of the manifest's HMAC."""
+    """Derive the key of the manifest's HMAC from that of the encrypted sections."""
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"mailbox-appliance manifest").derive(stream_key)
 
 
 def unlock_backup(file: Path, manifest: Manifest, passphrase: str | None) -> tuple[bytes, bytes]:
-    """Return the master key in a backup, and the key from its own passphrase if the sections' key depends on it.
+    """Return the master key of the store in a backup, and the key derived from the backup's own passphrase.
 
-    Raises BackupWrongPassphrase for a wrong or missing passphrase, and BackupUnusable.
+    The second is empty unless the backup was made with a passphrase. Raises BackupWrongPassphrase for a wrong or
+    missing passphrase, or if the key is in another computer's keychain; otherwise BackupUnusable.
     """
     sealed = next((slot for slot in manifest.slots if isinstance(slot, PassphraseSlot)), None)
     try:
@@ -412,7 +427,7 @@ _MAX_SMALL_SECTION = 1 << 20
 
 @dataclass(frozen=True)
 class SectionSource:
-    """The source of a section: a file, or its bytes."""
+    """One file to write into a backup: its name there, and its content as bytes or as a file to read."""
 
     name: SectionName
     content: Path | bytes = field(repr=False)
@@ -420,7 +435,10 @@ class SectionSource:
 
 @dataclass(frozen=True)
 class BackupFacts:
-    """The facts for the manifest of a new backup. `created_at` is a timestamp."""
+    """Values for the manifest of a new backup.
+
+    `created_at`: a timestamp. `format`: of the store. `audit`: the end of its audit log. `version`: this release.
+    """
 
     reason: BackupReason
     created_at: str
@@ -440,10 +458,10 @@ def write_container(
     passphrase: str | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Write a new backup file, readable by its owner only. It is on the disk when this returns.
+    """Write a new backup file, readable by its owner only, sync it to the disk, and return its manifest.
 
-    `slots` are those of the store; this function chooses which of them are written. On an error, an incomplete file is
-    left.
+    `key`: the key of the store; `slots`: the ways to unlock it, of which those that suit a backup are written.
+    `passphrase`: if given, the backup can be opened only with it. On an error, an incomplete file is left.
     """
     kek, slots = b"", slots_for_backup(tuple(slots))
     if passphrase is not None:
@@ -467,7 +485,7 @@ def write_container(
 
 
 def read_manifest(file: Path) -> Manifest:
-    """Return the manifest of a backup, which cannot be authenticated without the key.
+    """Return the manifest of a backup. Without a key, this cannot detect a forged manifest.
 
     Raises NotABackup, BackupNewer, BackupTruncated, BackupAltered.
     """
@@ -483,9 +501,10 @@ def find_backup_id(file: Path) -> str | None:
 
 
 def open_container(file: Path, *, passphrase: str | None = None, key: StoreKey | None = None) -> "Container":
-    """Open a backup with the key from its own slots, or with `key`, that of the store it may belong to.
+    """Open a backup, and check that its manifest is authentic.
 
-    Raises a BackupUnusable.
+    `key`: the key of a store, tried first; otherwise the backup is opened with the key and `passphrase` of its own.
+    Raises BackupUnusable or one of its subclasses.
     """
     with _open_backup(file) as stream:
         manifest, text, seal = read_header(file, stream)
@@ -503,7 +522,7 @@ def open_container(file: Path, *, passphrase: str | None = None, key: StoreKey |
 
 
 class Container:
-    """A backup with its key. Reading it returns authentic content or raises BackupAltered."""
+    """An opened backup, for reading its sections. Reading returns authentic content or raises BackupAltered."""
 
     def __init__(self, file: Path, manifest: Manifest, master: bytes, kek: bytes = b"") -> None:
         self.file, self.manifest = file, manifest
@@ -512,7 +531,7 @@ class Container:
         self._stream = _make_stream(manifest, derive_stream_key(manifest.salt, master, kek))
 
     def check(self, progress: Progress | None = None) -> None:
-        """Read and authenticate the whole backup."""
+        """Read and authenticate the whole backup. Raises BackupAltered."""
         done = 0
         for section in self.manifest.sections:
             for piece in self.pieces(section.name):
@@ -521,7 +540,7 @@ class Container:
                     progress(VERIFYING, done, self.manifest.content_size)
 
     def extract(self, name: SectionName, target: Path, progress: Progress | None = None) -> None:
-        """Write a section to a new file, readable by its owner only. It is on the disk when this returns.
+        """Write a section to a new file, readable by its owner only, and sync it to the disk.
 
         Raises KeyError if there is no such section. On an error, no file is left.
         """
@@ -539,13 +558,16 @@ class Container:
                 raise
 
     def read(self, name: SectionName) -> bytes:
-        """Return a whole small section, such as a key file or a configuration. Raises KeyError if there is none."""
+        """Return the content of a small section (up to 1 MiB), such as a key file. Raises KeyError if there is none."""
         if self._section(name)[1].size > _MAX_SMALL_SECTION:
             raise BackupAltered(file=self.file.name, reason=f"its {name} is too large")
         return b"".join(self.pieces(name))
 
     def pieces(self, name: SectionName) -> Iterator[bytes]:
-        """Yield a section in pieces. Each piece is authentic; the section as a whole is verified after the last."""
+        """Yield the content of a section in pieces.
+
+        Each piece is authentic. After the last piece, BackupAltered is raised if the digest of the section is wrong.
+        """
         begins, section = self._section(name)
         digest = hashlib.sha256()
         for piece in self._open(name, begins, begins + section.size):
@@ -555,7 +577,7 @@ class Container:
             raise _section_changed(self.file, name)
 
     def part(self, name: SectionName, start: int, length: int) -> bytes:
-        """Return up to `length` bytes of a section."""
+        """Return up to `length` bytes of a section from offset `start`, fewer at its end."""
         begins, section = self._section(name)
         return b"".join(self._open(name, begins + start, begins + min(start + length, section.size)))
 
@@ -574,7 +596,7 @@ class Container:
 
 
 class _SectionReader:
-    """Reads a section and computes its digest."""
+    """Reads one file for a backup, and computes its digest on the way."""
 
     def __init__(self, name: SectionName, stream: BinaryIO, size: int) -> None:
         self._name, self._stream, self._size = name, stream, size
@@ -585,7 +607,10 @@ class _SectionReader:
         return Section(self._name, self._size, self._digest.hexdigest())
 
     def read_into(self, buffer: memoryview) -> int:
-        """Read the next bytes, up to the size that the section had when it was opened; returns 0 at its end."""
+        """Read the next bytes into a buffer, and return how many; 0 at the end.
+
+        Bytes that were appended to the file after it was opened are not read.
+        """
         part = buffer[: self._left]
         with part[: self._stream.readinto(part)] as found:  # type: ignore[attr-defined]
             self._digest.update(found)
@@ -605,7 +630,9 @@ def _open_source(source: SectionSource, opened: ExitStack) -> tuple[BinaryIO, in
 
 
 def _fill_buffer(buffer: memoryview, streams: Sequence[_SectionReader]) -> int:
-    """Fill a buffer from the sections in turn, and return the number of bytes read."""
+    """Fill a buffer with the next bytes of consecutive files; return the number of bytes, fewer only after the last
+    file.
+    """
     filled = 0
     for stream in streams:
         while filled < len(buffer) and (length := stream.read_into(buffer[filled:])):
@@ -647,7 +674,9 @@ def _make_stream(manifest: Manifest, stream_key: bytes) -> Stream:
 
 @contextmanager
 def _open_backup(file: Path) -> Iterator[BinaryIO]:
-    """Open the file, and raise disk errors as BackupUnusable."""
+    """Open a backup file for reading. Raises NotABackup for anything but a regular file, BackupUnusable for disk
+    errors.
+    """
     try:
         handle = os.open(file, os.O_RDONLY | NO_WAIT)  # Opening a pipe would block.
         if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -1,4 +1,4 @@
-"""The folder `backups/`, and the copy of an open database from which a backup is made.
+"""Writing backups into the folder `backups/`, and copying an open database for a backup.
 
 backups/20260131T020000Z-daily.mbxbackup        a backup, verified when it was made
 backups/.making-...                             being made, or left by a crash; removed by the next start
@@ -41,7 +41,7 @@ _DISK_FULL_NUMBERS = (errno.ENOSPC, errno.EDQUOT)
 
 
 class StagedBackup:
-    """A complete backup that was read back; it stays hidden until `publish`."""
+    """A complete, verified backup under a hidden name, until `publish` gives it its final name."""
 
     def __init__(
         self, hidden: Path, folder: Path, named_for: datetime, manifest: Manifest, seconds: dict[str, float]
@@ -52,7 +52,7 @@ class StagedBackup:
         self._hidden, self._folder, self._named_for = hidden, folder, named_for
 
     def publish(self) -> Path:
-        """Rename it to its final name. The rename is on the disk when this returns."""
+        """Rename the backup to its final name, sync that to the disk, and return the path."""
         target = _free_path(self._folder, self._named_for, self.manifest.reason)
         replace_file(self._hidden, target)
         sync_folder(self._folder)
@@ -73,10 +73,11 @@ def stage_backup(
     passphrase: str | None = None,
     audit: AuditEnd | None = None,
 ) -> Iterator[StagedBackup]:
-    """Write a backup of these files of a data directory and read it back. If it is not published, nothing is left of
-    it.
+    """Write a backup under a hidden name and verify it by reading it back.
 
-    Raises NotEnoughRoom and BackupNotMade.
+    Unless the caller publishes it inside this context, it is deleted at the end. `folder`: the data directory.
+    `sources`: the files to back up. `key`, `slots`: the store's key and the ways to unlock it. `format`: of the store.
+    `audit`: the end of its audit log. Raises NotEnoughRoom and BackupNotMade.
     """
     backups, now = make_backups_folder(folder), clock.now()
     with failures_as_backup_errors(backups):
@@ -107,7 +108,7 @@ def make_backups_folder(folder: Path) -> Path:
 
 @contextmanager
 def failures_as_backup_errors(backups: Path) -> Iterator[None]:
-    """Raise NotEnoughRoom or BackupNotMade for errors of the disk or of SQLite."""
+    """Raise errors of the disk or of SQLite inside this context as NotEnoughRoom or BackupNotMade."""
     try:
         yield
     except OSError as error:
@@ -126,14 +127,14 @@ def is_disk_full(error: Exception) -> bool:
 
 
 def not_enough_room(folder: Path) -> NotEnoughRoom:
-    """Return the error for a full disk."""
+    """Return the error to raise for a full disk, with the space that is free on the disk of `folder`."""
     return NotEnoughRoom(needed="more", folder=folder, free=f"only {files.format_size(files.free_bytes(folder))}")
 
 
 def remove_unfinished_backups(folder: Path) -> None:
-    """Remove incomplete backups that an interrupted run left. Under the directory's lock.
+    """Remove incomplete backups that an interrupted run left. The caller must hold the lock of the data directory.
 
-    A file that cannot be removed stays: it must not prevent opening the store.
+    A file that cannot be removed is left without an error, so that the store can still be opened.
     """
     for left in (folder / BACKUPS_FOLDER).glob(f"{HIDDEN_PREFIX}*"):
         with suppress(OSError):
@@ -141,12 +142,14 @@ def remove_unfinished_backups(folder: Path) -> None:
 
 
 def new_hidden_path(backups: Path) -> Path:
-    """Return a new path whose name is not that of a backup."""
+    """Return a new, unused path in the folder `backups` with a hidden name; backups under such names are never
+    listed.
+    """
     return backups / f"{HIDDEN_PREFIX}{secrets.token_hex(8)}"
 
 
 def _free_path(folder: Path, moment: datetime, reason: BackupReason) -> Path:
-    """Return the path for a backup made at this moment, some seconds later if that name is taken."""
+    """Return the path for a backup made at this moment; if the name exists, that of the next free second."""
     while True:
         file = folder / f"{moment:%Y%m%dT%H%M%SZ}-{reason}{BACKUP_SUFFIX}"
         if not os.path.lexists(file):
@@ -189,10 +192,10 @@ _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 
 
 
 class OnlineCopier:
-    """Copies the database of a store that this process has open.
+    """Copies the database of a store while this process has it open.
 
-    The file stays open from the first copy until `close`, after SQLite's last connection. Closing it earlier would
-    release the locks that SQLite has on it (sqlite.org/howtocorrupt.html 2.2).
+    The file stays open from the first copy until `close`. Closing it before SQLite's last connection would release
+    SQLite's locks on it (sqlite.org/howtocorrupt.html 2.2).
     """
 
     def __init__(self, source: Path, key: StoreKey, database: Database) -> None:
@@ -201,9 +204,10 @@ class OnlineCopier:
         self._file: int | None = None
 
     def copy(self, target: Path, progress: Progress | None = None) -> None:
-        """Copy the database to a new file, without a log or other files beside it when this returns.
+        """Copy the database to the new file `target`, with all that was committed; no write-ahead log is left beside
+        it.
 
-        The copy is readable, but not synced to the disk yet. Raises apsw.Error and OSError.
+        The copy is complete, but not yet synced to the disk. Raises BackupNotMade, apsw.Error and OSError.
         """
         with self._hold_log():
             log = os.open(wal_path(self._source), os.O_RDONLY | BINARY)
@@ -219,10 +223,11 @@ class OnlineCopier:
 
     @contextmanager
     def _hold_log(self) -> Iterator[None]:
-        """Keep the log of the store from being reset inside this context, so that all later writes stay in it.
+        """Keep SQLite from resetting the store's write-ahead log inside this context, so that later writes are
+        appended.
 
-        SQLite preserves the log for a reader of a page that is only in the log. So this connection writes one while
-        nothing else does, and does not checkpoint it.
+        SQLite keeps a log while a reader needs a page that is only in the log. So this writes a page while no other
+        connection writes, and stays such a reader.
         """
         with _connect(str(self._source), self._key, apsw.SQLITE_OPEN_READWRITE) as held:
             held.wal_autocheckpoint(0)
@@ -234,7 +239,7 @@ class OnlineCopier:
             yield
 
     def close(self) -> None:
-        """Close the file. No copy can be made afterwards."""
+        """Close the database file, after SQLite's last connection was closed. No copy can be made afterwards."""
         with self._guard:
             if self._file is not None:
                 os.close(self._file)
@@ -248,10 +253,10 @@ class OnlineCopier:
 
 
 def check_copy(copy: Path, key: StoreKey, progress: Progress | None = None) -> AuditEnd:
-    """Check that every page of a copy is readable and in its place, and return the end of its audit log.
+    """Check every page of a copied database, and return the end of its audit log. Raises BackupNotMade, apsw.Error.
 
-    The tables are checked one by one. A check of all together would compare the search index with itself, which takes
-    five times as long and finds no further damaged page. Raises BackupNotMade, and apsw.Error.
+    The tables are checked one by one. A check of the whole database would also compare the search index with itself,
+    which takes five times as long and finds no further damaged page.
     """
     with open_immutable(copy, key) as connection:
         tables = [row[0] for row in connection.execute(_TABLES)]
@@ -265,7 +270,9 @@ def check_copy(copy: Path, key: StoreKey, progress: Progress | None = None) -> A
 
 
 def _progress_handler(progress: Progress, done: int, total: int) -> Callable[[], bool]:
-    """Return a handler that reports progress; an exception of the report ends the statement."""
+    """Return a callback for SQLite that reports `done` of `total`. If the report raises an exception, the statement
+    ends.
+    """
 
     def tell() -> bool:
         progress(CHECKING, done, total)
@@ -275,7 +282,7 @@ def _progress_handler(progress: Progress, done: int, total: int) -> Callable[[],
 
 
 def read_audit_end(connection: apsw.Connection) -> AuditEnd:
-    """Return the end of the audit log of a store of format 5."""
+    """Return the end of the audit log of a store of format 5; 0 rows if the store does not record it."""
     found: dict[str, str] = dict(connection.execute("SELECT name, value FROM meta WHERE name LIKE 'audit_%'"))
     count = found.get("audit_count", "")
     return AuditEnd(int(count) if count.isdecimal() else 0, found.get("audit_head", ""))
@@ -283,14 +290,16 @@ def read_audit_end(connection: apsw.Connection) -> AuditEnd:
 
 @contextmanager
 def open_immutable(file: Path, key: StoreKey) -> Iterator[apsw.Connection]:
-    """Open a database that nothing else has open and that has no log; no file is created or changed."""
+    """Open a database read-only, without creating or changing a file. Nothing else may have it open, and it must not
+    have a write-ahead log.
+    """
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     with _connect(f"{file.absolute().as_uri()}?immutable=1", key, flags) as connection:
         yield connection
 
 
 def _copy_file(source: int, target: Path, progress: Progress | None = None) -> None:
-    """Copy by position, since other threads may copy from the same open file."""
+    """Copy an open file to the new file `target`, without moving the shared read position of `source`."""
     done, total = 0, os.fstat(source).st_size
     with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as out:
         while length := _copy_piece(source, out.fileno(), done):
@@ -300,7 +309,7 @@ def _copy_file(source: int, target: Path, progress: Progress | None = None) -> N
 
 
 def _copy_piece(source: int, target: int, offset: int) -> int:
-    """Copy the next piece, and return its size, 0 at the end."""
+    """Copy the next piece at this offset of both open files, and return its size in bytes, 0 at the end."""
     if hasattr(os, "copy_file_range"):
         try:
             return os.copy_file_range(source, target, _LARGE_PIECE, offset, offset)
@@ -311,7 +320,7 @@ def _copy_piece(source: int, target: int, offset: int) -> int:
 
 
 def checkpoint_copy(copy: Path, key: StoreKey) -> None:
-    """Checkpoint the log beside a copy into it; no other file is beside it afterwards."""
+    """Write the write-ahead log beside a copied database into it, and remove the log."""
     log = wal_path(copy)
     if log.stat().st_size:
         with _connect(str(copy), key, apsw.SQLITE_OPEN_READWRITE) as connection:

@@ -1,10 +1,10 @@
 """Verifying a backup: every byte, every page of its database, and the counts of its content.
 
-A database of this format is unpacked for this, and stays encrypted on the disk. One of an older format is unencrypted,
-so SQLite reads it inside the backup, and nothing of it reaches the disk.
+A database of the current format is unpacked for this, and stays encrypted on the disk. One of an older format is
+unencrypted, so SQLite reads it inside the backup, and nothing of it reaches the disk.
 
-The backup that a restore makes of the store it replaces contains the files as they were, readable or not. If its
-database does not open, the backup itself is still intact.
+A backup with the reason `pre-restore` contains the files that a restore replaced, damaged or not. If its database does
+not open, that does not mean that the backup is damaged.
 """
 
 import secrets
@@ -39,8 +39,8 @@ _DATABASE_SECTIONS: dict[str, SectionName] = {"/mailbox.db": "mailbox.db", "/mai
 
 @contextmanager
 def open_database_in(container: Container) -> Iterator[apsw.Connection]:
-    """Open the unencrypted database in a backup, with its log. Raises apsw.Error, and BackupAltered while it is
-    read.
+    """Open the unencrypted database inside a backup, with its write-ahead log. Reading it can raise apsw.Error and
+    BackupAltered.
     """
     vfs = _BackupVfs(f"backup-{secrets.token_hex(8)}", container)
     connection = None
@@ -85,7 +85,7 @@ class _BackupVfs(apsw.VFS):
         raise apsw.ReadOnlyError("a backup is read-only")
 
     def read_chunk(self, section: SectionName, number: int) -> bytes:
-        """Return a chunk of a section, from the cache or the file."""
+        """Return chunk `number` (1 MiB) of a section, from a cache or the backup."""
         key = (section, number)
         if key not in self._chunks:
             self._chunks[key] = self._container.part(section, number * CHUNK_SIZE, CHUNK_SIZE)
@@ -96,7 +96,7 @@ class _BackupVfs(apsw.VFS):
 
 
 class _SectionFile:
-    """An open section. SQLite fills reads beyond its end with zeros."""
+    """A section of a backup, opened by SQLite as a read-only file. A read beyond its end returns fewer bytes."""
 
     def __init__(self, vfs: _BackupVfs, section: SectionName, size: int) -> None:
         self._vfs, self._section, self._size = vfs, section, size
@@ -152,14 +152,15 @@ _OLDER_COUNTS = "SELECT (SELECT count(*) FROM members), (SELECT count(*) FROM ac
 
 
 def is_pre_restore(container: Container) -> bool:
-    """Whether a backup contains the unverified files that a restore replaced."""
+    """Whether a backup contains the files that a restore replaced, which were not checked then."""
     return container.manifest.reason == "pre-restore"
 
 
 def summarize_backup(container: Container, scratch: Path, progress: Progress | None = None) -> BackupSummary:
-    """Verify a backup and count its content. If a database has to be unpacked, it is in `scratch` until this returns.
+    """Verify a whole backup, and return a count of its content.
 
-    Raises BackupAltered, ReplacedUnopened, NotEnoughRoom, OSError.
+    `scratch`: the folder into which a database of the current format is unpacked until this returns. Raises
+    BackupAltered, ReplacedUnopened for a damaged store that a restore replaced, NotEnoughRoom, apsw.FullError, OSError.
     """
     try:
         if container.manifest.format == format_5.NUMBER:
@@ -174,7 +175,10 @@ def summarize_backup(container: Container, scratch: Path, progress: Progress | N
 
 
 def summarize_unpacked(container: Container, database: Path, progress: Progress | None = None) -> BackupSummary:
-    """Verify an unpacked database of this format, with its log checkpointed into it, and count its content."""
+    """Verify a database of the current format that was unpacked from a backup, and return a count of its content.
+
+    A write-ahead log beside it is first written into it. Raises BackupAltered, ReplacedUnopened, apsw.FullError.
+    """
     try:
         return _to_summary(container, _count_unpacked(container, database, progress))
     except apsw.FullError:
@@ -248,7 +252,9 @@ def _check_database(container: Container, connection: apsw.Connection, progress:
 
 
 def _progress_handler(progress: Progress | None, pages: int) -> Callable[[], bool]:
-    """Return a handler for SQLite that reports the approximate progress of a check. Its exceptions end the check."""
+    """Return a callback for SQLite that reports the approximate progress of a check in pages. Its exceptions end the
+    check.
+    """
     steps = 0
 
     def tell() -> bool:

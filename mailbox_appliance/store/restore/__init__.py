@@ -1,10 +1,10 @@
-"""Restoring a backup in place of the store, or into an empty directory.
+"""Restoring a backup in place of the present store, or into an empty directory.
 
 restore        the order of steps: prepare, complete, undo
-unpack         takes a store of today's format out of a backup
+unpack         takes a store out of a backup, in the current format
 kinship        how the present store and the backup are related, by their audit logs
-merge          deliveries, settings and log since the backup
-merge_rights   members, keys, sessions and shares since the backup
-pending        a marker for a restore that was accepted
+merge          copies deliveries, settings and audit log rows since the backup from the present store
+merge_rights   the same for members, keys, sessions and shares
+pending        a marker file for a restore that was accepted, by which a failed restore is recorded
 swap           replaces several files of a data directory at once
 """

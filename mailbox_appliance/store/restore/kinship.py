@@ -1,13 +1,14 @@
-"""Relation of the present store to the backup that replaces it, by the facts in their audit logs, not by the
-seals.
+"""Relation of the present store to the backup that replaces it, determined by comparing their audit logs.
+
+The entries of the logs are compared, not their HMACs.
 
     continues ... the present log begins with the whole log of the backup: the present store is the later one
-    undone ...... the same, and its next row is the restore that made this backup of the replaced store: it is undone
+    undone ...... the same, and the next row is the restore that made this pre-restore backup: restoring it undoes that
     forked ...... related, but the two have diverged, or the present store is the earlier one
     stranger .... unrelated stores
 
-Deliveries are not in the log. If the backup is further advanced with one than the present store, the present store is
-not later either. The restored store is `main`, the other is `present`.
+Deliveries are not in the log. If any delivery has progressed further in the backup than in the present store, the
+stores count as forked. In SQL, the restored store is `main` and the present one is `present`.
 """
 
 from collections.abc import Mapping
@@ -59,7 +60,7 @@ _SENT_ON = " UNION ALL ".join(
 
 @dataclass(frozen=True)
 class BackupOrigin:
-    """The time (a timestamp) and reason of a backup, and the format of the store in it."""
+    """The time at which a backup was made (a timestamp), the reason for it, and the format of the store in it."""
 
     at: str
     reason: BackupReason
@@ -68,9 +69,10 @@ class BackupOrigin:
 
 @dataclass(frozen=True)
 class Kinship:
-    """The relation of the two stores. `common`: the number of the last row of the backup's log, if the present log
-    begins with it; a row written while the backup was unpacked does not count. `began` and `ended`: the time range of
-    the restore that is undone.
+    """Relation of the present store to the restored one; the docstring of the module explains its values.
+
+    `common`: the number of the last row of the backup's log, if the present log begins with that log, otherwise 0.
+    `began`, `ended`: for "undone", the time range of the restore that is undone, as timestamps.
     """
 
     relation: Relation
@@ -80,7 +82,10 @@ class Kinship:
 
 
 def find_kinship(database: Database, made: BackupOrigin | None) -> Kinship:
-    """Return how the attached store `present` is related to the restored one. `made`: the known facts of the backup."""
+    """Return how the store attached as `present` is related to the restored store in `database`.
+
+    `made`: when and why the backup was made, or None if that is unknown.
+    """
     if not _are_related(database):
         return Kinship("stranger")
     common = _last_common_row(database, made)
@@ -94,7 +99,7 @@ def find_kinship(database: Database, made: BackupOrigin | None) -> Kinship:
 
 
 def _are_related(database: Database) -> bool:
-    """Whether one store comes from the other, or both from a third: their logs begin alike, or they share a member."""
+    """Whether the two stores have a common history: their logs have the same first entry, or they share a member."""
     first = database.row(_FIRST_FACT.format("main"))
     if first is not None and first == database.row(_FIRST_FACT.format("present")):
         return True

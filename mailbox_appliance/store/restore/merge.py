@@ -1,14 +1,16 @@
 """Merging into a restored store what was sent, revoked and logged since its backup.
 
+The module `kinship` finds how the present store and the backup are related. That decides what is merged:
+
     the present store is the later one .............. what was sent, revoked and changed since is merged
     the backup is what a restore replaced ........... the same, except for the changes of that restore itself
     related, and neither is later than the other .... what is ended or revoked in either stays so; scheduled messages
                                                       are on hold
     none, it does not open, or it is unrelated ...... nothing is known: sessions end, scheduled messages are on hold
 
-The HTTPS settings stay as they are now in any case. `kinship.py` finds how the two are related, `merge_rights.py`
-merges rights. If the present audit log begins with the restored one, its later rows are appended with their seals; a
-broken log stays broken.
+The HTTPS settings of the present store are kept, if it opens. If its audit log begins with the restored one, its later
+rows are appended unchanged, with their HMACs, so a log that was altered is still detected. The module `merge_rights`
+merges members, keys, sessions and shares.
 """
 
 import json
@@ -132,11 +134,13 @@ SELECT d.id FROM main.delivery_operations d WHERE d.{_IS_OPEN} AND d.status = 'q
 
 @dataclass(frozen=True)
 class MergedSends:
-    """Counts of merged operations.
+    """Counts of deliveries that a merge changed.
 
-    `newer`: newer than the backup, or changed since. `uncertain`: uncertain now. `ended`: failed, since their mailbox
-    is not in the backup. `given_back`: kept as drafts, since their sender has access to the mailbox in the present
-    store only. `waiting`: scheduled for later, and on hold for an administrator if `are_held`.
+    - newer: new or different in the present store, and copied.
+    - uncertain: became uncertain, since it is unknown whether they were sent.
+    - ended: failed, since their mailbox is not in the backup.
+    - given_back: failed and kept as drafts, since in the restored store their sender has no access to the mailbox.
+    - waiting: scheduled for later; on hold until an administrator releases them if `are_held`.
     """
 
     newer: int = 0
@@ -149,14 +153,20 @@ class MergedSends:
 
 @dataclass(frozen=True)
 class _BackupPrecedence:
-    """The operations whose row in the backup counts: their IDs in the backup and in the present store, as JSON."""
+    """Deliveries for which the restored row is kept, not that of the present store. Both fields are JSON lists of IDs:
+    `ours` in the restored store, `theirs` in the present store, as the same delivery can have different IDs.
+    """
 
     ours: str = "[]"
     theirs: str = "[]"
 
 
 def merge_sends(database: Database, now: datetime, kinship: Kinship) -> MergedSends:
-    """Merge the deliveries of the attached store `present`. Inside a transaction."""
+    """Merge the deliveries of the store attached as `present` into the restored store, so that no message is sent
+    twice.
+
+    The caller must be in a transaction. `kinship`: how the two stores are related.
+    """
     standing, known = _find_precedence(database, kinship), _known_ids(database, kinship)
     database.change(_IN_THE_WAY, (standing.ours,))
     newer = _merge_operations(database, standing)
@@ -186,7 +196,7 @@ def _find_precedence(database: Database, kinship: Kinship) -> _BackupPrecedence:
 
 
 def _known_ids(database: Database, kinship: Kinship) -> str:
-    """Return the IDs (JSON) of operations whose state the present store knows, so that open ones do not become
+    """Return the IDs (a JSON list) of deliveries whose present state is reliable, so that they do not become
     uncertain.
     """
     # If the two have forked, operations only in the present store are known to it from their beginning.
@@ -196,8 +206,10 @@ def _known_ids(database: Database, kinship: Kinship) -> str:
 
 
 def hold_sends(database: Database, now: datetime) -> MergedSends:
-    """Treat all events since the backup as unknown: operations in progress or due become uncertain, scheduled ones are
-    put on hold for an administrator. Inside a transaction.
+    """Prevent duplicate sends if nothing is known about the time since the backup.
+
+    Deliveries in progress or due become uncertain, later ones are put on hold for an administrator. The caller must be
+    in a transaction.
     """
     uncertain = _mark_uncertain(database, now)
     _set_hold(database)
@@ -205,8 +217,10 @@ def hold_sends(database: Database, now: datetime) -> MergedSends:
 
 
 def _merge_operations(database: Database, standing: _BackupPrecedence) -> int:
-    """Copy the rows that differ or are missing here, and return how many. Rows in both stores keep their number
-    here.
+    """Copy the deliveries of the present store that are new or different, and return how many.
+
+    `standing`: deliveries to leave as they are in the restored store. Deliveries in both stores keep their row numbers
+    of the restored store.
     """
     left = frozenset(json.loads(standing.theirs))
     columns = [
@@ -234,7 +248,9 @@ def _merge_operations(database: Database, standing: _BackupPrecedence) -> int:
 
 
 def _number_offset(database: Database) -> int:
-    """Return the number added to the numbers of the other store: 0, which keeps the order, unless these are in use."""
+    """Return a number to add to the row numbers of copied deliveries: 0 if none is in use in the restored store,
+    otherwise the highest number there.
+    """
     if database.value(_NUMBER_TAKEN) is None:
         return 0
     return int(database.value("SELECT max(number) FROM main.delivery_operations"))
@@ -247,7 +263,10 @@ def _merge_phases(database: Database, ids: list[str]) -> None:
 
 
 def _merge_message_bytes(database: Database, standing: _BackupPrecedence) -> None:
-    """Copy or delete the bytes of messages. Bytes never change."""
+    """Copy the raw messages of deliveries that only the present store has, and delete those that it has deleted.
+
+    `standing`: deliveries to leave as they are. A raw message never changes, so those in both stores are not compared.
+    """
     database.change(
         f"DELETE FROM main.delivery_messages WHERE operation IN ({_PRESENT_IDS})"
         " AND operation NOT IN (SELECT operation FROM present.delivery_messages)"
@@ -274,7 +293,7 @@ def _merge_chores(database: Database, standing: _BackupPrecedence) -> None:
 
 
 def mark_unknown(database: Database, operation_id: str, status: DeliveryStatus, now: datetime) -> None:
-    """Give a delivery with this status the status `uncertain`, and record a restore as the cause."""
+    """Change a delivery from this status to `uncertain`, and record a restore as the cause."""
     outcome = DeliveryOutcome("uncertain", warnings=(OUTCOME_UNKNOWN,), came_from=status)
     deliveries.end_delivery(database, operation_id, outcome, now)
     database.change("UPDATE delivery_operations SET last_cause = ? WHERE id = ?", (_BY_RESTORE, operation_id))
@@ -299,7 +318,10 @@ def _end_without_mailbox(database: Database, now: datetime) -> int:
 
 
 def _return_unreachable(database: Database, now: datetime) -> int:
-    """End operations as drafts whose sender has no access in the restored store, although nobody revoked it."""
+    """End queued deliveries whose sender has access to the mailbox in the present store but not in the restored one.
+
+    Their messages are kept as drafts, since nobody revoked the access. Returns the number of deliveries.
+    """
     rows = database.rows(_OUT_OF_REACH)
     for (operation_id,) in rows:
         # Before the operation ends: that deletes bytes for which no task is left.
@@ -316,7 +338,7 @@ def _set_hold(database: Database) -> None:
 
 
 def _merge_hold(database: Database) -> None:
-    """Keep the present setting that puts scheduled messages on hold, not that of the backup."""
+    """Copy the setting that puts scheduled messages on hold from the present store."""
     database.change("DELETE FROM main.settings WHERE name = ?", (HOLD_SETTING,))
     database.change("INSERT INTO main.settings SELECT * FROM present.settings WHERE name = ?", (HOLD_SETTING,))
 
@@ -350,8 +372,10 @@ _LOG_TRIGGER = "audit_events_remain"  # the trigger that prevents deleting rows 
 
 @dataclass(frozen=True)
 class MergeResult:
-    """The results for deliveries and rights. `is_known`: the present store shows what happened since the backup;
-    otherwise `why` gives the reason, if there is one. `relation`: how the two are related, if that was determined.
+    """Result of a merge: counts of changed deliveries and rights.
+
+    `is_known`: whether the present store shows what happened since the backup. `why`: if not, the reason, or empty if
+    there is no present store that opens. `relation`: how the two stores are related, None if that was not determined.
     """
 
     is_known: bool
@@ -372,11 +396,12 @@ def merge_present(
     made: BackupOrigin | None = None,
     leave_log: bool = False,
 ) -> MergeResult:
-    """Merge the present store into a restored one; both open with `key`. One durable transaction.
+    """Merge the present store into a restored one, in a single durable transaction. Both must open with `key`.
 
-    The present store must be closed; it is only read. `now` is the moment of the restore: operations that were due
-    before it and that the present store does not know become uncertain. `made`: when and why the backup was made;
-    without it, nothing counts as later than the backup. `leave_log`: do not even checkpoint a log that a crash left.
+    The present store must be closed; it is only read. `now`: the time of the restore; deliveries that were due before
+    it and whose state the present store does not know become uncertain. `made`: when and why the backup was made;
+    without it, nothing in a forked store counts as later than the backup. `leave_log`: leave a write-ahead log of the
+    present store untouched.
     """
     with _attach_present(database, present, key, leave_log), database.transaction(durable=True):
         kinship = find_kinship(database, made)
@@ -403,7 +428,11 @@ def _keep_https(database: Database) -> None:
 
 
 def merge_nothing(database: Database, now: datetime, why: str = "") -> MergeResult:
-    """Restore without a present store to compare: all sessions end, and scheduled messages are on hold."""
+    """Make a restored store safe without a present store to merge: all sessions end, and scheduled messages are on
+    hold.
+
+    `why`: the reason for the result, if the present store opens but cannot be merged.
+    """
     with database.transaction(durable=True):
         return _merge_blindly(database, now, why)
 
@@ -429,8 +458,10 @@ def _attach_present(database: Database, present: Path, key: StoreKey, leave_log:
 
 
 def _append_present_log(database: Database, kinship: Kinship) -> None:
-    """Append the rows of the present log after the backup's end, with its end. Nothing is appended if there are none,
-    or if earlier seals differ.
+    """Append the audit log rows that the present store wrote after the backup, with the number of rows and the last
+    HMAC.
+
+    Nothing is appended if the present store does not record these two, or if the HMACs of the common rows differ.
     """
     end: dict[str, str] = dict(database.rows(_LOG_END))
     number = kinship.common

@@ -1,16 +1,16 @@
-"""Merging rights into a restored store, so that nothing revoked since the backup becomes valid again.
+"""Merging members, keys, sessions and shares into a restored store: nothing revoked since the backup is valid again.
 
     members ....... the present password; the lesser role and status of both; removed members are restored as
                     suspended, without a password
     credentials ... the present sessions, API keys and pending invitations; keys that no longer exist are revoked
     mailboxes ..... the present servers and passwords; a share counts if it is in the backup and in the present store
 
-If a restore is undone, its own changes do not count as "since": the log records everything that people did after it,
-and for everything else the backup counts. So members, keys, mailboxes and shares that this restore removed are
-restored.
+A restore can undo an earlier restore, with the backup made before it. Then the changes of that earlier restore are
+reverted: members, keys, mailboxes and shares that it removed are restored. Changes that people made after it are kept;
+the audit log shows them.
 
-Stores that have forked are merged by `merge_forked_rights`: neither is later, so the narrower right of both counts. The
-restored store is `main`, the other is `present`.
+If the stores have forked (neither is later than the other), `merge_forked_rights` keeps the narrower right of both. In
+SQL, the restored store is `main` and the present one is `present`.
 """
 
 import json
@@ -100,8 +100,8 @@ SELECT DISTINCT target_id FROM present.audit_events WHERE number > ? AND outcome
 
 @dataclass(frozen=True)
 class MergedRights:
-    """Counts: API keys that were valid and are now `revoked`, members that are `suspended`, and API keys that are
-    `narrowed` to what both stores allow.
+    """Counts of rights that a merge reduced: API keys `revoked`, members `suspended`, and API keys `narrowed` to what
+    both stores allow.
     """
 
     revoked: int = 0
@@ -111,8 +111,10 @@ class MergedRights:
 
 @dataclass(frozen=True)
 class _Undone:
-    """The changes of the restore that is undone: `back` are members to restore, `were` members to reset (ID, role,
-    status), `unrevoked` the keys that it revoked, `shared` the mailboxes whose shares it removed. IDs, as JSON.
+    """The changes of an earlier restore that is now undone, as JSON lists.
+
+    `back`: IDs of members that it removed. `were`: members whose role and status are reset (ID, role, status).
+    `unrevoked`: IDs of API keys that it revoked. `shared`: IDs of mailboxes whose shares are taken from the backup.
     """
 
     back: str = "[]"
@@ -122,7 +124,9 @@ class _Undone:
 
 
 def merge_later_rights(database: Database, now: datetime, kinship: Kinship) -> MergedRights:
-    """Merge the rights of the attached, later store `present`. Inside a transaction."""
+    """Merge the rights of the store attached as `present`, which is later than the backup. The caller must be in a
+    transaction.
+    """
     before = active_ids(database, "main")
     undone = _find_undone(database, kinship) if kinship.relation == "undone" else _Undone()
     values = {"now": to_timestamp(now), **asdict(undone)}
@@ -140,30 +144,34 @@ def merge_later_rights(database: Database, now: datetime, kinship: Kinship) -> M
 
 
 def ensure_administrator(database: Database) -> None:
-    """If no administrator would remain, keep the administrators of the attached store `present`. Inside a
-    transaction.
+    """If the restored store has no administrator who can sign in, copy those of the store attached as `present`. The
+    caller must be in a transaction.
     """
     if database.value(f"SELECT 1 FROM main.members WHERE {CAN_ADMINISTRATE} LIMIT 1") is None:
         run_statements(database, _ADMINISTRATORS_OF_PRESENT)
 
 
 def end_all_access(database: Database) -> None:
-    """End all sessions and revoke all invitations, resets and links. Inside a transaction.
+    """End all sessions and revoke all pending invitations, password resets and console links. The caller must be in a
+    transaction.
 
-    Used ones are kept: they tell whose password somebody else may know.
+    Used invitations and resets are kept: they show which passwords another person may know.
     """
     database.change("DELETE FROM main.sessions")
     database.change("DELETE FROM main.invitations WHERE used_at IS NULL OR kind = 'console_link'")
 
 
 def run_statements(database: Database, statements: Iterable[str], values: Mapping[str, str] | None = None) -> None:
-    """Execute statements in order, all with the same named values."""
+    """Execute SQL statements in order, all with the same named parameters."""
     for statement in statements:
         database.change(statement, values or {})
 
 
 def active_ids(database: Database, store: str) -> tuple[set[str], set[str]]:
-    """Return the API keys that are not revoked and the active members, of `main` or `present`."""
+    """Return the IDs of the API keys that are not revoked, and those of the active members.
+
+    `store`: `main` for the restored store, `present` for the present one.
+    """
     keys = database.rows(f"SELECT id FROM {store}.api_keys WHERE revoked_at IS NULL")
     members = database.rows(f"SELECT id FROM {store}.members WHERE status = 'active'")
     return {row[0] for row in keys}, {row[0] for row in members}
@@ -171,7 +179,7 @@ def active_ids(database: Database, store: str) -> tuple[set[str], set[str]]:
 
 def _find_undone(database: Database, kinship: Kinship) -> _Undone:
     def done(*actions: str) -> set[str]:
-        """Return the targets of these actions that people took after the restore."""
+        """Return the IDs of the targets of these audit actions that succeeded after the backup."""
         return {row[0] for row in database.rows(_DONE_SINCE, (kinship.common, json.dumps(actions)))}
 
     theirs = {row[0] for row in database.rows("SELECT id FROM present.members")}
@@ -269,8 +277,10 @@ UPDATE main.accounts SET shared_with_all = 0 WHERE id IN ({_IN_LOG.format("accou
 
 
 def merge_forked_rights(database: Database, now: datetime, made: BackupOrigin | None) -> MergedRights:
-    """Merge both stores to the safe side. Inside a transaction. Without `made`, nothing counts as later than the
-    backup.
+    """Merge the rights of two stores of which neither is later: keep the narrower of both. The caller must be in a
+    transaction.
+
+    `made`: when the backup was made; without it, no session, key or token counts as newer than the backup.
     """
     values = {"now": to_timestamp(now), "made": _NEVER if made is None else made.at}
     before, theirs = active_ids(database, "main"), active_ids(database, "present")
@@ -296,21 +306,27 @@ def _merge_members(database: Database, values: Mapping[str, str]) -> None:
 
 
 def _passwords_set_later(database: Database) -> list[str]:
-    """Return the members whose password was, by the logs, set later in the present store than in the backup. If both
-    logs have the same time, it is the same password, possibly rehashed, or an older release set it.
+    """Return the IDs of members whose password of the present store is used, since it was not set earlier than that of
+    the backup.
+
+    If both stores have the same times, the password is the same, but the present one may have a newer hash.
     """
     ours, theirs = _password_times(database, "main"), _password_times(database, "present")
     return [member for member in ours.keys() & theirs.keys() if theirs[member] >= ours[member]]
 
 
 def _password_times(database: Database, store: str) -> dict[str, tuple[str, str]]:
-    """Return, for each member, when the log recorded the last password, and when the member was last changed."""
+    """Return two timestamps by member ID: when the audit log recorded the last new password (empty if never), and when
+    the member was last changed.
+    """
     told: dict[str, str] = dict(database.rows(_PASSWORDS_SET.format(store)))
     return {member: (told.get(member, ""), at) for member, at in database.rows(_MEMBER_UPDATES.format(store))}
 
 
 def _narrow_keys(database: Database) -> int:
-    """Limit API keys in both stores to what both allow; return how many may do less now than in the backup."""
+    """Limit API keys that are in both stores to what both allow; return how many lost a permission or mailbox that they
+    had in the backup.
+    """
     narrowed = 0
     for key_id, ours, theirs, our_accounts, their_accounts in database.rows(_DIFFERING_KEYS):
         held, accounts = _intersect_json(ours, theirs), _intersect_json(our_accounts, their_accounts)
@@ -323,7 +339,9 @@ def _narrow_keys(database: Database) -> int:
 
 
 def _intersect_json(ours: str | None, theirs: str | None) -> list[str] | None:
-    """Return the elements of both lists (JSON), in our order; None stands for everything."""
+    """Return the elements that are in both JSON lists, in the order of the first. None instead of a list stands for
+    everything.
+    """
     if ours is None or theirs is None:
         found: list[str] | None = json.loads(ours or theirs or "null")
         return found

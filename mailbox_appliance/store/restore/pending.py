@@ -1,8 +1,8 @@
-"""A marker for an accepted restore, so that the audit log records it if it fails, whatever ended the process.
+"""Marker file of an accepted restore, so that the audit log records it if it fails, even if the process is killed.
 
-.next.making/accepted   written before the answer; `swap.commit` renames it with its folder, so that it is gone once the
-                        restored store is in place
-the next opening        finds it only if nothing was committed, and records `backup.restore` as failed, by its actor
+.next.making/accepted   written before the client gets its answer; it disappears when the restored store is in place
+the next start          finds the marker only if the restore failed, and records `backup.restore` as failed, by its
+                        actor
 """
 
 import json
@@ -22,7 +22,9 @@ _MAX_MARKER_SIZE = 10_000
 
 
 def mark_pending(folder: Path, backup_id: str, actor: Actor) -> None:
-    """Write the marker of an accepted restore, unless it exists. Never raises: it is not worth an outage."""
+    """Write the marker of an accepted restore, unless it exists. An error is not raised, since the restore can do
+    without the marker.
+    """
     try:
         place = swap.marker_path(folder)
         place.parent.mkdir(mode=0o700, exist_ok=True)
@@ -32,7 +34,7 @@ def mark_pending(folder: Path, backup_id: str, actor: Actor) -> None:
 
 
 def record_failed_restore(folder: Path, database: Database, audit: Audit) -> None:
-    """Record the restore that failed, if there is one, and remove its files."""
+    """If there is a marker of a failed restore, record the failure in the audit log and remove the restore's files."""
     noted = _read_marker(swap.marker_path(folder))
     try:
         if noted is not None:

@@ -1,10 +1,9 @@
 """Restoring a backup, in place of the store or into an empty directory.
 
-    prepare_restore   while the store is in use        .next.making/  the store of the backup, of this format, verified
-    complete_restore  its files are closed             backups/...-pre-restore  the replaced files, as they were
-                                                       merge_present  what was sent and revoked since, and an audit row
-                                                       one rename     decides (swap.py)
-    undo_restore      if the new one does not open     the same way back, from the pre-restore backup
+    prepare_restore   the store may be in use          unpacks the backup into .next.making/ and verifies it
+    complete_restore  the store must be closed         backs up the replaced files (backups/...-pre-restore), merges
+                                                       what was sent and revoked since, and commits with one rename
+    undo_restore      the restored store fails to open puts the replaced files back, from the pre-restore backup
 
 A failure before the rename leaves the store as it was. If the present store opens, its key file stays in use. The
 present certificate stays in use as well: clients have pinned it, and the one in the backup may have been replaced for a
@@ -67,7 +66,11 @@ _TIMES_REENCRYPTED, _TIMES_UPGRADED = 2, 4
 
 @dataclass(frozen=True)
 class PreparedRestore:
-    """A backup that was unpacked and verified. `key` opens the unpacked store; `slots` are those of its key file."""
+    """A backup that was unpacked and verified, for `complete_restore`.
+
+    `folder`: the data directory. `making`: the folder with the unpacked files. `key`: opens the unpacked store.
+    `slots`: the ways to unlock that key, as in its key file.
+    """
 
     folder: Path
     making: Path
@@ -87,7 +90,9 @@ class PreparedRestore:
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """The result: what was merged, and the backup of the replaced store, if there was one."""
+    """Result of a restore. `carried`: what was merged. `kept`: the backup of the replaced store, None if there was no
+    store.
+    """
 
     carried: MergeResult
     kept: Path | None
@@ -106,11 +111,12 @@ def prepare_restore(
     check_config: CheckConfig | None = None,
     progress: Progress | None = None,
 ) -> PreparedRestore:
-    """Unpack and check a backup beside the store of a data directory, which may be in use. Under the directory's lock.
+    """Unpack and check a backup beside the store of a data directory. The store may be in use.
 
-    `present`: the key of the present store, if that opens. The unpacked files stay for `complete_restore` or
-    `swap.discard`. Raises BackupUnusable, NotEnoughRoom, StoreUnusable, and the errors of `check_config`; then no files
-    are left.
+    The caller must hold the lock of the data directory. `present`: the key of the present store, None if that does not
+    open. `check_config`: raises an error for a configuration file that must not be restored. The unpacked files remain
+    until `complete_restore` or `swap.discard`. Raises BackupUnusable, NotEnoughRoom, StoreUnusable, and the errors of
+    `check_config`; then no files are left.
     """
     container = open_container(file, passphrase=passphrase, key=None if present is None else present.key)
     return prepare_from_container(container, folder, key_file, present, clock, check_config, progress)
@@ -125,7 +131,7 @@ def prepare_from_container(
     check_config: CheckConfig | None,
     progress: Progress | None,
 ) -> PreparedRestore:
-    """Unpack and check a backup that is already open, as `prepare_restore` does."""
+    """Unpack and check a backup that is already open. Parameters and errors are those of `prepare_restore`."""
     with failures_as_restore_errors(folder):
         store_files.require_room(folder, _room_needed(container, folder, present))
         making = swap.begin(folder)
@@ -148,8 +154,9 @@ def prepare_from_container(
 def complete_restore(
     prepared: PreparedRestore, clock: Clock, actor: Actor, progress: Progress | None = None
 ) -> RestoreResult:
-    """Commit a prepared restore; `Store.open_locked` then moves its files into place. The store's files must be closed.
+    """Back up the present files, merge the present store into the restored one, and commit the restore.
 
+    All files of the present store must be closed. The next `Store.open_locked` moves the restored files into place.
     Raises NotEnoughRoom, BackupNotMade, StoreUnusable; then the previous store stays in place.
     """
     kept_key = None
@@ -174,8 +181,10 @@ def complete_restore(
 def merge_into_prepared(
     prepared: PreparedRestore, clock: Clock, actor: Actor, *, leave_present: bool = False
 ) -> MergeResult:
-    """Merge the present store into a prepared restore, and do nothing else. `leave_present`: do not even checkpoint the
-    present store's log, as closing it normally does.
+    """Merge the present store into the unpacked one, and record the restore in its audit log. Nothing is put into
+    place.
+
+    `leave_present`: leave a write-ahead log of the present store untouched, for a preview.
     """
     database = Database(prepared.making / DATABASE_FILE, prepared.key.cipher, prepared.key.derive("database"))
     try:
@@ -191,8 +200,9 @@ def merge_into_prepared(
 
 
 def _require_opens(prepared: PreparedRestore) -> None:
-    """Check that the store opens with its future key file, as far as possible without a passphrase. Raises
-    StoreUnusable.
+    """Raise StoreUnusable if the unpacked store does not open with its future key file.
+
+    A key file that needs a passphrase or a keychain is not checked.
     """
     made = prepared.making / KEY_FILE
     try:
@@ -215,7 +225,11 @@ def _merge_present(database: Database, prepared: PreparedRestore, clock: Clock, 
 
 
 def undo_restore(prepared: PreparedRestore, kept: Path) -> None:
-    """Put the store that a restore replaced back as it was; `kept` is its backup. As `complete_restore`."""
+    """Put the store that a restore replaced back as it was, from its pre-restore backup `kept`.
+
+    All files must be closed; the next `Store.open_locked` moves the old files into place. Raises BackupUnusable,
+    NotEnoughRoom, StoreUnusable.
+    """
     folder, container = prepared.folder, open_container(kept, key=prepared.key)
     with failures_as_restore_errors(folder):
         making = swap.begin(folder)
@@ -234,7 +248,9 @@ def undo_restore(prepared: PreparedRestore, kept: Path) -> None:
 
 
 def _leave_out_certificate(folder: Path, making: Path) -> bool:
-    """Remove an unpacked certificate if the data directory has one; return whether it has."""
+    """Return whether the data directory has a certificate; if so, remove the unpacked one, so that the present one
+    stays.
+    """
     if not store_files.has_certificate(folder):
         return False
     shutil.rmtree(making / store_files.CERTIFICATE_FOLDER, ignore_errors=True)
@@ -252,7 +268,9 @@ def _room_needed(container: Container, folder: Path, present: PresentKey | None)
 
 
 def _back_up_present(prepared: PreparedRestore, clock: Clock, progress: Progress | None) -> Path | None:
-    """Back up the files to be replaced, as they are; return the path, or None if there is no store."""
+    """Back up the files that a restore will replace, without checking them; return the backup's path, None if there is
+    no store.
+    """
     folder = prepared.folder
     places = {name: swap.target_path(folder, name, prepared.key_file) for name in SECTION_NAMES}
     certificate = store_files.read_certificate(folder)
@@ -269,7 +287,7 @@ def _back_up_present(prepared: PreparedRestore, clock: Clock, progress: Progress
 
 @contextmanager
 def failures_as_restore_errors(folder: Path) -> Iterator[None]:
-    """Raise NotEnoughRoom or StoreUnusable for errors of the disk or of SQLite."""
+    """Raise errors of the disk or of SQLite inside this context as NotEnoughRoom or StoreUnusable."""
     try:
         yield
     except OSError as error:
@@ -292,9 +310,10 @@ def _not_enough_room(folder: Path) -> NotEnoughRoom:
 
 @dataclass(frozen=True)
 class UnpackResult:
-    """The result of unpacking into a directory: the content, as far as it was verified, and `why` not, if so.
+    """Result of unpacking a backup into a directory.
 
-    `carried`: the result of making it a store of its own; None if the files are byte for byte as they were.
+    `summary`: counts of the verified content; None if the database does not open, then `why` has the reason. `carried`:
+    what was changed to make a separate store of it; None if the files were unpacked byte for byte.
     """
 
     manifest: Manifest
@@ -314,9 +333,10 @@ def unpack_into_folder(
 ) -> UnpackResult:
     """Unpack a backup into a directory that is empty or does not exist.
 
-    A store of an older format is unpacked byte for byte, and so is a replaced store that does not open. Any other
-    becomes a store of its own, without events since the backup. `key`: the key of the store that the backup may belong
-    to. Raises as `prepare_restore`, and Conflict if the directory is not empty.
+    The result is a separate store, which knows nothing of events since the backup: all sessions end, and scheduled
+    messages are on hold. Files are unpacked byte for byte instead if the store has an older format, or if the backup
+    contains a replaced store that does not open. `key`: the key of a store, tried before the key in the backup. Raises
+    Conflict if the directory is not empty, BackupUnusable, NotEnoughRoom, StoreUnusable.
     """
     container = open_container(file, passphrase=passphrase, key=key)
     is_new = _make_target(target)
@@ -345,9 +365,9 @@ def preview_unpack(
     key: StoreKey | None = None,
     progress: Progress | None = None,
 ) -> UnpackResult:
-    """Return what `unpack_into_folder` would return, by trying it in a temporary folder on the same disk.
+    """Return the result that `unpack_into_folder` would have, by trying it in a temporary folder on the same disk.
 
-    Raises as that does.
+    Parameters and errors are those of `unpack_into_folder`.
     """
     container = open_container(file, passphrase=passphrase, key=key)
     with _trial_folder(target) as folder:
@@ -374,7 +394,7 @@ def _unpack_as_it_was(container: Container, target: Path, progress: Progress | N
 
 
 def _summarize_as_it_was(container: Container, folder: Path, progress: Progress | None) -> UnpackResult:
-    """Verify files that are unpacked byte for byte, in a folder on the same disk."""
+    """Verify a backup whose files are unpacked byte for byte, and return the result. `folder`: for temporary files."""
     with failures_as_restore_errors(folder):
         store_files.require_room(folder, container.manifest.content_size)
         try:
@@ -385,8 +405,9 @@ def _summarize_as_it_was(container: Container, folder: Path, progress: Progress 
 
 @contextmanager
 def _trial_folder(target: Path) -> Iterator[Path]:
-    """Create a temporary folder on the disk of a directory that is empty or does not exist. Raises as
-    `_make_target`.
+    """Create a temporary folder on the disk of `target`, and remove it at the end of this context.
+
+    Raises Conflict if `target` exists and is not an empty directory, StoreUnusable if it is another user's.
     """
     with failures_as_restore_errors(target):
         _require_empty(target)
@@ -403,7 +424,7 @@ def _trial_folder(target: Path) -> Iterator[Path]:
 
 
 def _make_target(target: Path) -> bool:
-    """Create the directory if it does not exist, and return whether it was created. Raises Conflict if it is not
+    """Create a directory if it does not exist, and return whether it was created. Raises Conflict if it is not
     empty.
     """
     with failures_as_restore_errors(target):
@@ -424,7 +445,7 @@ def _require_empty(target: Path) -> None:
 
 
 def _remove_unpacked(target: Path, *, is_new: bool) -> None:
-    """Remove the unpacked files. The directory was empty before."""
+    """Remove the unpacked files after a failure, and the directory as well if it is new."""
     for left in target.iterdir():
         with suppress(OSError):
             shutil.rmtree(left) if left.is_dir() else left.unlink()

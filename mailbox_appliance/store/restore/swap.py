@@ -1,12 +1,12 @@
 """Replacing several files of a data directory together: all of them or none, even if interrupted.
 
-    .next.making/   the new files, being written; removed by the next start, except the marker (pending.py)
-    .next/          complete and on the disk: from the rename to this name on, they are the store's files,
-                    moved into place one by one, again from the beginning after a crash
+    .next.making/   the new files while they are written; removed by the next start, except the marker (pending.py)
+    .next/          the complete new files: `commit` gives the folder this name, and `finish` moves its files into
+                    place one by one; after a crash, the next start does so
     .next/plan      the target path of the key file, and the files to remove
 
-Restoring, compacting and changing the key replace the database and its key file together. A key file with another key
-is kept beside the new one.
+Restoring, compacting and changing the key replace the database and its key file together. An old key file with another
+key is not overwritten but renamed.
 """
 
 import errno
@@ -40,8 +40,9 @@ _REPLACEABLE = (KEY_FILE, "config.toml", *files.CERTIFICATE_FILES, DATABASE_FILE
 
 
 def begin(folder: Path) -> Path:
-    """Return a new, empty folder for the files that will replace those of the same names. Under the directory's
-    lock.
+    """Return a new, empty folder, into which the caller writes the files that will replace those of the same names.
+
+    The caller must hold the lock of the data directory.
     """
     discard(folder)
     making = folder / _MAKING
@@ -50,15 +51,13 @@ def begin(folder: Path) -> Path:
 
 
 def discard(folder: Path) -> None:
-    """Remove the unfinished new files."""
+    """Remove the new files that were not committed, if there are any."""
     if os.path.lexists(folder / _MAKING):
         shutil.rmtree(folder / _MAKING)
 
 
 def marker_path(folder: Path) -> Path:
-    """Return the path of the marker of `pending.py` for the restore being prepared; `commit` renames it with its
-    folder.
-    """
+    """Return the path of the marker file of an accepted restore, which `pending.py` writes beside the new files."""
     return folder / _MAKING / _MARKER
 
 
@@ -72,10 +71,10 @@ def _discard_except_marker(folder: Path) -> None:
 
 
 def commit(folder: Path, key_file: Path | None = None, absent: Sequence[str] = ()) -> None:
-    """Make the new files the store's, whatever happens next; `finish` moves them into place.
+    """Commit the new files: from now on they are the store's, even after a crash. `finish` moves them into place.
 
-    `key_file`: the only path at which the key may be placed. `absent`: the names of files to remove. Nothing may have
-    the database open.
+    `key_file`: the path for the key file; `finish` refuses any other. `absent`: the names of files to remove. Nothing
+    may have the database open.
     """
     making = folder / _MAKING
     plan = {"key": None if key_file is None else _recorded_place(folder, key_file), "absent": list(absent)}
@@ -94,10 +93,11 @@ def is_committed(folder: Path) -> bool:
 
 
 def finish(folder: Path, key_file: Path) -> bool:
-    """Move committed files into place, if there are any, and remove uncommitted ones. Under the directory's lock.
+    """Move committed files into place and return whether there were any. New files that were not committed are removed.
 
-    `key_file` is the path of the key, which may be outside the directory. Returns whether there was anything to move.
-    Raises StoreUnusable if the new key was meant for another path: the file here may be the key of another store.
+    The caller must hold the lock of the data directory. `key_file`: the path of the key file, which may be outside the
+    directory. Raises StoreUnusable if the new key was committed for another path, since the file at this path may be
+    the key of another store.
     """
     _discard_except_marker(folder)
     ready = folder / _READY
@@ -121,7 +121,11 @@ def finish(folder: Path, key_file: Path) -> bool:
 
 
 def target_path(folder: Path, name: str, key_file: Path) -> Path:
-    """Return the path of a file of this name. If the database is a link, its target is replaced, with its log."""
+    """Return the path at which a store's file of this name belongs.
+
+    For the key file that is `key_file`. If the database is a symbolic link, it is the path that the link points to, and
+    the write-ahead log is beside that.
+    """
     if not name.startswith(DATABASE_FILE):
         return key_file if name == KEY_FILE else folder / name
     real = Path(os.path.realpath(folder / DATABASE_FILE))
@@ -129,8 +133,9 @@ def target_path(folder: Path, name: str, key_file: Path) -> Path:
 
 
 def _require_room_elsewhere(folder: Path, new: Path) -> None:
-    """Check the space on another disk if the database is a link to it: it is copied there, which must not fail after
-    the commit.
+    """If the database is a link to another disk, raise NotEnoughRoom unless the new one fits there.
+
+    This is checked before the commit, since moving files into place must not fail afterwards.
     """
     real = target_path(folder, DATABASE_FILE, new)
     if new.exists() and real.parent.stat().st_dev != folder.stat().st_dev:
@@ -138,7 +143,9 @@ def _require_room_elsewhere(folder: Path, new: Path) -> None:
 
 
 def _recorded_place(folder: Path, key_file: Path) -> str:
-    """Return a path as it is recorded in the plan: the data directory may be moved before the change is complete."""
+    """Return the path of the key file for the plan: relative if it is in the data directory, which may be moved
+    later.
+    """
     return KEY_FILE if key_file == folder / KEY_FILE else str(key_file.absolute())
 
 
@@ -186,9 +193,7 @@ def _move_into_place(new: Path, target: Path) -> None:
 
 
 def _copy_over(new: Path, target: Path) -> None:
-    """Copy a file to its place on another disk. The source stays until all is done: after a crash it is copied
-    again.
-    """
+    """Copy a file to its place on another disk. The source is kept, so that it can be copied again after a crash."""
     beside = half_written_path(target)
     with new.open("rb") as source, os.fdopen(open_private(beside), "wb") as copy:
         shutil.copyfileobj(source, copy, _PIECE)
@@ -202,7 +207,10 @@ def _copy_over(new: Path, target: Path) -> None:
 
 
 def find_same_slots(place: Path, key: StoreKey) -> tuple[str, tuple[Slot, ...]] | None:
-    """Return the store's ID and the slots in a key file that contains this master key; None for any other file."""
+    """Return the store's ID and the slots (ways to unlock the key) of a key file that contains this master key.
+
+    Returns None if the file contains another key, is damaged, or cannot be read.
+    """
     try:
         there = read_key_file(place)
         if there is not None:
@@ -213,9 +221,10 @@ def find_same_slots(place: Path, key: StoreKey) -> tuple[str, tuple[Slot, ...]] 
 
 
 def keep_old_key_file(place: Path, key: StoreKey, now: datetime) -> Path | None:
-    """Keep a key file that will be replaced as `encryption.key.20260131T020000Z.old` beside it; return that path.
+    """Copy a key file that will be replaced to `encryption.key.20260131T020000Z.old` beside it; return the path of the
+    copy.
 
-    Returns None if it contains this key, or does not exist. Raises OSError.
+    Returns None if the file contains `key` or does not exist; then there is nothing to keep. Raises OSError.
     """
     file = place.resolve()
     if not file.is_file() or find_same_slots(file, key) is not None:

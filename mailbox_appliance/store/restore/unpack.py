@@ -1,8 +1,8 @@
-"""Taking a store out of a backup.
+"""Taking a store out of a backup, in the current format.
 
-format 5 ..... database with its log checkpointed; re-encrypted if the present store has another key
-format 3, 4 .. upgraded in a folder of its own; the result is of this format
-as it was .... the files byte for byte, for an empty directory
+format 5 ..... the database, with its write-ahead log merged; re-encrypted if the present store has another key
+format 3, 4 .. upgraded to format 5 in a temporary folder
+raw .......... the files byte for byte, for an empty directory
 """
 
 import os
@@ -39,7 +39,7 @@ CheckConfig = Callable[[Path], None]
 
 @dataclass(frozen=True)
 class PresentKey:
-    """The key of the present store and its file, which stay in use."""
+    """The key of the present store and the path of its key file; a restored store uses the same."""
 
     key: StoreKey
     file: Path
@@ -47,7 +47,9 @@ class PresentKey:
 
 @dataclass(frozen=True)
 class UnpackedStore:
-    """A database of this format in a folder, the key that opens it, its content, and the warnings of its upgrade."""
+    """An unpacked store of the current format: its key, the ways to unlock it (slots), counts of its content, and
+    warnings of its upgrade.
+    """
 
     key: StoreKey
     slots: tuple[Slot, ...]
@@ -56,7 +58,7 @@ class UnpackedStore:
 
 
 def unpack_raw(container: Container, target: Path, progress: Progress | None) -> None:
-    """Write every file of a backup into a folder as it was."""
+    """Write every file of a backup into a folder, byte for byte."""
     for section in container.manifest.sections:
         _extract_section(container, section.name, target, progress)
 
@@ -69,10 +71,11 @@ def unpack_store(
     clock: Clock,
     progress: Progress | None,
 ) -> UnpackedStore:
-    """Write a store of this format into the folder `making`, with a key file for the path `key_file`.
+    """Write the store of a backup into the folder `making`, upgraded to the current format if needed, with a key file.
 
-    If the present store's key is given, the store opens with it, and in its key file only the salt changes; otherwise
-    the store opens with the key in the backup. Raises BackupUnusable, KeyUnusable, StoreUnusable, apsw.Error, OSError.
+    `key_file`: the final path of the key file. `present`: the key of the present store; if given, the restored store is
+    encrypted with it and its key file is kept but for the salt. Otherwise the key in the backup is used. Raises
+    BackupUnusable, KeyUnusable, StoreUnusable, apsw.Error, OSError.
     """
     scratch = making / _SCRATCH
     scratch.mkdir(mode=0o700)
@@ -107,7 +110,10 @@ def _extract_section(container: Container, name: SectionName, target: Path, prog
 def _inspect_and_upgrade(
     container: Container, scratch: Path, clock: Clock, progress: Progress | None
 ) -> tuple[BackupSummary, tuple[str, ...]]:
-    """Verify the unpacked files, and leave a database of this format there, without a log."""
+    """Verify the unpacked files, and upgrade the database to the current format; no write-ahead log is left.
+
+    Returns the counts of its content and the warnings of the upgrade.
+    """
     if container.manifest.format == format_5.NUMBER:
         return summarize_unpacked(container, scratch / DATABASE_FILE, progress), ()
     summary = summarize_backup(container, scratch, progress)
@@ -125,8 +131,10 @@ def _inspect_and_upgrade(
 
 
 def _find_key(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot, ...]]:
-    """Return the key of the unpacked database and the slots of its key file. If that file is missing, damaged or
-    another's, as may be in a pre-restore backup, return the slots in the backup.
+    """Return the key of the unpacked database and the slots (ways to unlock it) of the unpacked key file.
+
+    If that file is missing, damaged or has another key, as may be in a pre-restore backup, the slots in the manifest
+    are returned.
     """
     if container.manifest.format < format_5.NUMBER:  # It was upgraded with the key in its file.
         key = read_key(scratch / KEY_FILE)
@@ -146,7 +154,10 @@ def _find_key(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot
 def _place_database(
     file: Path, key: StoreKey, target: Path, wanted: StoreKey | None, progress: Progress | None
 ) -> StoreKey:
-    """Move the database into place, encrypted with the wanted key; return the key with the salt of the database."""
+    """Move the database `file` to `target`, and return its key with the salt of the database.
+
+    `wanted`: if this is another key, the database is re-encrypted with it.
+    """
     if wanted is not None and (wanted.master, wanted.cipher) != (key.master, key.cipher):
         return reencrypt_database(file, key, target, wanted, progress).key
     file.rename(target)
@@ -155,10 +166,10 @@ def _place_database(
 
 
 def _write_key_file(target: Path, key: StoreKey, slots: tuple[Slot, ...], place: Path, *, is_known: bool) -> None:
-    """Write the key file. A file that cannot be written stays if it contains the wanted key; otherwise KeyUnusable is
-    raised.
+    """Write the new key file to `target`; later it replaces the one at `place`.
 
-    `place` is the final path of the file.
+    If `place` is not writable, nothing is written: KeyUnusable is raised unless the file there contains the key.
+    `is_known`: the key is that of the present store, so this is not checked.
     """
     if can_write(place):
         write_private(target, render_key_file(key, slots))

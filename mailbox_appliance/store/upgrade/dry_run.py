@@ -1,7 +1,7 @@
 """A preview of the upgrade of a store of format 3 or 4, and of obstacles; nothing on the disk is changed.
 
-It runs the upgrade in memory, except for the audit log, stored answers and messages, which may be too large. An upgrade
-that the preview accepts can still fail because of these.
+It runs the upgrade in memory, but without data that may be too large for that: the audit log, stored answers and
+messages. An upgrade that the preview accepts can still fail because of these.
 """
 
 import os
@@ -28,9 +28,13 @@ from mailbox_appliance.store.upgrade.upgrade import failures_as_damage, rehearse
 
 @dataclass(frozen=True)
 class UpgradePreview:
-    """A store before its upgrade: its format and the new one, the rows of each table, the disk space that the upgrade
-    needs and that is free, in bytes, and its problems and warnings, a sentence each. The rows of a store that has
-    today's format are not counted.
+    """Result of a preview.
+
+    - format, upgrades_to: the present format of the store, and the one after the upgrade.
+    - rows: the number of rows by table; empty if the store already has the current format.
+    - bytes_needed, bytes_free: disk space.
+    - problems: sentences, each about an obstacle to the upgrade.
+    - warnings: sentences about content that will change.
     """
 
     format: int
@@ -43,7 +47,7 @@ class UpgradePreview:
 
 
 class _EmptyConnection:
-    """A connection to an empty database, to attach a store to."""
+    """A connection to an empty database in memory, to which the old store is attached for the preview."""
 
     def __init__(self) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
@@ -69,7 +73,7 @@ class _EmptyConnection:
         self._connection.executemany(sql, rows)
 
     def disable_checkpoints(self) -> None:
-        """Do nothing: this connection never checkpoints."""
+        """Do nothing: this connection never writes a write-ahead log back into a database file."""
 
     def close_without_checkpoint(self) -> None:
         self._connection.close()
@@ -78,7 +82,11 @@ class _EmptyConnection:
 def preview_upgrade(
     folder: Path, key_file: Path, passphrase: str | None = None, progress: Progress | None = None
 ) -> UpgradePreview:
-    """Check the store of a data directory as its upgrade would. Raises a StoreUnusable for anything else."""
+    """Check the store of a data directory as its upgrade would, and return what that would find.
+
+    A damaged store or a wrong key is a problem in the result. Raises StoreInUse, or another StoreUnusable if the store
+    cannot be read at all.
+    """
     if (pid := find_lock_holder(folder)) is not None:
         raise StoreInUse(holder=f" (pid {pid})", folder=folder)
     file = (folder / DATABASE_FILE).resolve()
@@ -101,7 +109,10 @@ def preview_upgrade(
 def _find_problems(
     file: Path, key_file: Path, passphrase: str | None, tell: Progress, rows: dict[str, int], warnings: list[str]
 ) -> Iterator[str]:
-    """Yield the problems, and add the counts to `rows` and the texts to `warnings` on the way."""
+    """Yield a sentence for each problem, add the number of rows by table to `rows`, and the warnings to `warnings`.
+
+    `tell`: reports progress.
+    """
     master: bytes | None = None
     try:
         master = load_store_key(key_file, file, passphrase).master

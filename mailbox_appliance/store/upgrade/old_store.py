@@ -1,8 +1,8 @@
-"""Reading a store of format 3 or 4, checked and attached read-only as `old`.
+"""Reading a store of format 3 or 4, checked and attached to a SQLite connection read-only as `old`.
 
-It is attached so that not a byte of it changes: its log is neither checkpointed nor replayed into it, and no file is
-created beside it. It is locked in the meantime, also against a process of the old release. The process that holds that
-lock must not open and close the file in another way: that would release the lock.
+Not a byte of the old store changes, and no file is created beside it: its write-ahead log is read, but not written into
+the database. Until the end, the store is locked, also against a process of the old release. The process must not open
+and close the file in another way, since that would release the lock.
 """
 
 import os
@@ -34,8 +34,10 @@ _SEAL_VERSION, _SEAL_NONCE_SIZE, _SEAL_TAG_SIZE = b"\x01", 12, 16
 
 
 def unseal_secret(master: bytes, sealed: bytes, *, table: str, row: str, column: str) -> str | None:
-    """Return the decrypted secret, or None if it was encrypted with another key or for another place, or was
-    altered.
+    """Return a decrypted secret of an old store, such as a mailbox password.
+
+    `master`: the store's key. `table`, `row`, `column`: the place of the secret, for which it was encrypted. Returns
+    None for another key or place, or if the secret was altered.
     """
     if not sealed.startswith(_SEAL_VERSION) or len(sealed) < 1 + _SEAL_NONCE_SIZE + _SEAL_TAG_SIZE:
         return None
@@ -79,52 +81,57 @@ class _OldPasswords(msgspec.Struct, rename="camel"):
 
 
 class OldStoreConnection(Protocol):
-    """The connection that a store is attached to."""
+    """The connection to SQLite to which an old store is attached."""
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
-        """Return all rows of a query."""
+        """Execute a query and return all its rows."""
         ...
 
     def row(self, sql: str, parameters: Parameters = ()) -> Row | None:
-        """Return the first row of a query, or None."""
+        """Return the first row of a query, or None if there are no rows."""
         ...
 
     def value(self, sql: str, parameters: Parameters = ()) -> Any:
-        """Return the first column of the first row, or None."""
+        """Return the first column of the first row of a query, or None if there are no rows."""
         ...
 
     def change(self, sql: str, parameters: Parameters = ()) -> int:
-        """Execute one statement that writes, but not to the attached store."""
+        """Execute one statement that writes, never to the old store, and return the number of changed rows."""
         ...
 
     def change_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
-        """Execute one statement for each row of parameters."""
+        """Execute a statement once for each row of parameters."""
         ...
 
     def disable_checkpoints(self) -> None:
-        """Keep logs from being checkpointed, that of this connection's file and those of attached files."""
+        """Keep SQLite from writing write-ahead logs into their databases: that of this connection, and of attached
+        ones.
+        """
         ...
 
     def close_without_checkpoint(self) -> None:
-        """Close without checkpointing a log."""
+        """Close the connection without writing a write-ahead log into its database."""
         ...
 
 
 @dataclass(frozen=True)
 class OldStore:
-    """An attached store: its file, its format, and the connection that reads it."""
+    """An attached old store: its file, its format (`number`), and the connection that reads it."""
 
     file: Path
     number: int
     database: OldStoreConnection
 
     def count_rows(self) -> Mapping[str, int]:
-        """Return the number of rows in each of its tables."""
+        """Return the number of rows by table."""
         promised = format_4.COLUMNS_BY_FORMAT[self.number]
         return {table: self.database.value(f"SELECT count(*) FROM {OLD_SCHEMA}.{table}") for table in promised}
 
     def require_sound(self, tell: Progress) -> None:
-        """Raise StoreDamaged with the reason unless every page, reference and value is valid for its format."""
+        """Check every page, reference and value of the old store. Raises StoreDamaged with the reason.
+
+        `tell`: reports progress.
+        """
         total = len(format_4.COLUMNS_BY_FORMAT[self.number]) + 1
         tell("checking the old store", 0, total)
         with self._failures_as_damage():
@@ -135,9 +142,10 @@ class OldStore:
             self._require_connections()
 
     def load_secrets(self, master: bytes, key_file: Path) -> dict[tuple[str, str], str]:
-        """Return every decrypted secret, by table and row.
+        """Return all secrets, decrypted, by table and the ID of the row.
 
-        Raises KeyWrong if none can be decrypted, StoreDamaged if some cannot or are not valid.
+        `key_file`: named in an error. Raises KeyWrong if no secret can be decrypted, StoreDamaged if only some can, or
+        if one is not valid.
         """
         opened: dict[tuple[str, str], str] = {}
         locked: list[tuple[str, str]] = []
@@ -221,10 +229,10 @@ class OldStore:
 
 @contextmanager
 def attach_old_store(database: OldStoreConnection, file: Path, place: str | None = None) -> Iterator[OldStore]:
-    """Attach the store in `file` to this connection and lock it until the end of this context, which closes both.
+    """Attach the old store in `file` to this connection, and lock it until the end of this context.
 
-    `place`: the URI for SQLite, if the path is not enough. Raises StoreInUse if another process has it open,
-    StoreDamaged, StoreNewer and StoreUnusable.
+    The connection is closed at the end. `place`: a URI for SQLite to use instead of the path. Raises StoreInUse if
+    another process has the store open, StoreDamaged, StoreNewer and StoreUnusable.
     """
     had_log = wal_path(file).exists()
     try:
@@ -257,14 +265,16 @@ def _attach_old(database: OldStoreConnection, file: Path, place: str) -> OldStor
 
 
 def _read_format(database: OldStoreConnection, file: Path) -> int:
-    """Return the format of the attached store, including its log."""
+    """Return the format of the attached store. Raises an error unless it is 3 or 4."""
     number = int(database.value(f"PRAGMA {OLD_SCHEMA}.user_version"))
     require_plain_format(file, number)
     return number
 
 
 def require_not_in_use(file: Path) -> None:
-    """Raise StoreInUse if another process has the file open with SQLite. This opens the file without SQLite."""
+    """Raise StoreInUse if another process has the database open with SQLite. This process must not have it open
+    itself.
+    """
     pending = 0x40000000  # the bytes that SQLite locks: https://sqlite.org/src/file/src/os.h
     with file.open("r+b") as handle:
         if not lock_bytes(handle.fileno(), pending, 512):
@@ -272,7 +282,10 @@ def require_not_in_use(file: Path) -> None:
 
 
 def file_state(file: Path) -> tuple[tuple[int, int] | None, ...]:
-    """Return a value that changes when the file or its log is written; an empty log counts as none."""
+    """Return a value that changes when the database or its write-ahead log is written; for comparison only.
+
+    An empty log is the same as none.
+    """
     return tuple(
         (found.st_size, found.st_mtime_ns) if (found := _stat(path)) is not None and found.st_size else None
         for path in (file, wal_path(file))

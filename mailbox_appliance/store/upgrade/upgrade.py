@@ -1,12 +1,12 @@
 """Upgrading a store of format 3 or 4 to format 5: a new file beside the old one, then one rename.
 
-    1  the raw files are written to a migration backup, before anything opens them; it is still hidden
+    1  the old files are written byte for byte to a backup, which is still hidden
     2  the old store is checked (old_store.py): every page, value and secret
     3  mailbox.db.new is filled in one transaction, compared with the old one, checked, and synced to the disk
-    4  the old log is checkpointed and removed: SQLite would replay it into the new file
+    4  the old write-ahead log is written into its database and removed, so that SQLite cannot apply it to the new file
     5  the backup gets its name, and the new file replaces the old one; then the key file is rewritten
 
-If it stops before the rename, the old store is as it was, or has its log checkpointed. The next start begins again.
+If it stops before the rename, the old store has the same content as before, and the next start begins again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ _REJECTED_SEND = "The scheduled message {} has no content or no recipients, so i
 
 @dataclass(frozen=True)
 class BuiltStore:
-    """A new store that was filled: the time of the upgrade as text, and warnings, a sentence each."""
+    """Result of filling a new store: the time of the upgrade (a timestamp), and warnings, a sentence each."""
 
     since: str
     warnings: tuple[str, ...]
@@ -67,9 +67,10 @@ class BuiltStore:
 def build_store(
     database: Database, number: int, key: StoreKey, secrets: Secrets, clock: Clock, tell: Progress
 ) -> BuiltStore:
-    """Fill an empty database from the attached old store of format `number`, in one transaction.
+    """Fill an empty database from the attached old store, in one transaction.
 
-    Raises ValueError for values that the new format cannot hold, and SQLite's errors.
+    `number`: the format of the old store. `secrets`: its decrypted secrets. `tell`: reports progress. Raises ValueError
+    for values that the new format cannot store, and SQLite's errors.
     """
     now = clock.now()
     since = to_timestamp(now)
@@ -90,10 +91,11 @@ def build_store(
 
 
 def rehearse_build(database: OldStoreConnection, number: int, secrets: Secrets, clock: Clock) -> tuple[str, ...]:
-    """Do what `build_store` does in memory, in an empty database with the old store attached; return its warnings.
+    """Try the conversion of `build_store` in memory, and return its warnings.
 
-    The tables that may be very large are not written: the audit log, stored answers, and messages, which are converted
-    one by one. Raises as `build_store`.
+    `database`: an empty database in memory, with the old store attached. `number`: the format of the old store. The
+    audit log and stored answers, which may be very large, are left out; messages are converted one by one and not kept.
+    Raises ValueError for values that the new format cannot store, and SQLite's errors.
     """
     now = clock.now()
     for statement in _schema_statements(are_triggers=False):
@@ -107,10 +109,10 @@ def rehearse_build(database: OldStoreConnection, number: int, secrets: Secrets, 
 
 
 def compare_stores(database: Database, number: int, secrets: Secrets, since: str, tell: Progress) -> None:
-    """Check that the new store is complete: every row, by count and by each column with a counterpart, and every
-    secret.
+    """Check that the new store has all content of the attached old one: rows, columns and secrets.
 
-    `since`: the time of the upgrade, as text. Raises StoreUnusable, naming the table and the row.
+    `number`: the format of the old store. `since`: the time of the upgrade as a timestamp. Raises StoreUnusable for the
+    first difference, naming its table and row.
     """
     total = len(format_4.TABLE_COPIES) + 2
     database.change(format_4.OPERATION_IDS)
@@ -132,7 +134,10 @@ def compare_stores(database: Database, number: int, secrets: Secrets, since: str
 
 @contextmanager
 def failures_as_damage(file: Path) -> Iterator[None]:
-    """Raise StoreDamaged if the new format rejects data of the old file whose single values were all valid."""
+    """Raise errors of the conversion inside this context as StoreDamaged for the old store in `file`.
+
+    For example, rows can contradict each other although each value is valid.
+    """
     try:
         yield
     except ValueError as error:
@@ -144,13 +149,19 @@ def failures_as_damage(file: Path) -> Iterator[None]:
 
 
 def _schema_statements(*, are_triggers: bool) -> list[str]:
-    """Return the schema. Triggers are created last, since they would run for every copied row."""
+    """Return the SQL statements that create either the triggers or everything else.
+
+    Triggers are created after the rows are copied; otherwise they would run for each row.
+    """
     statements = (statement for statement in format_5.SCHEMA.split(";\n") if statement.strip())
     return [statement for statement in statements if ("CREATE TRIGGER" in statement) == are_triggers]
 
 
 def _prepare_conversion(database: OldStoreConnection, number: int, secrets: Secrets) -> tuple[str, ...]:
-    """Compute what the statements need and only Python can make; return warnings."""
+    """Fill temporary tables with values that SQL cannot compute, such as decrypted secrets; return warnings.
+
+    `number`: the format of the old store.
+    """
     for statement in (*format_4.TEMPORARY_TABLES, format_4.OPERATION_IDS):
         database.change(statement)
     members = database.rows("SELECT id, email FROM older_members ORDER BY created_at, id")
@@ -168,7 +179,7 @@ def _prepare_conversion(database: OldStoreConnection, number: int, secrets: Secr
 
 
 def _format_warnings(sentence: str, found: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Yield a sentence for each, up to a limit, and a last one that counts the others."""
+    """Yield `sentence` filled in for each of the found items. After 20 of them, a last sentence counts the others."""
     yield from (sentence.format(*names) for names in found[:_MAX_NAMED])
     if len(found) > _MAX_NAMED:
         yield f"The same is true of {len(found) - _MAX_NAMED:,} more."
@@ -205,8 +216,8 @@ _CACHE_KIB = 32 * 1024
 
 @dataclass(frozen=True)
 class UpgradeResult:
-    """The result of an upgrade: the previous format, the file name of the backup, and warnings about the content, a
-    sentence each.
+    """Result of an upgrade: the previous format, the file name of the backup of the old store, and warnings, a sentence
+    each.
     """
 
     format: int
@@ -215,7 +226,7 @@ class UpgradeResult:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The result in sentences, for operators who did not request an upgrade."""
+        """The result in sentences, to show when a start has upgraded the store without being asked."""
         done = f"The store was upgraded from format {self.format} to {format_5.NUMBER}. The previous store is kept in"
         return (f"{done} {BACKUPS_FOLDER}/{self.backup}.", *self.warnings)
 
@@ -223,9 +234,10 @@ class UpgradeResult:
 def upgrade_store(
     folder: Path, key_file: Path, clock: Clock, progress: Progress | None = None, *, passphrase: str | None = None
 ) -> UpgradeResult:
-    """Upgrade the store of a data directory to this format. Under the directory's lock.
+    """Upgrade the store of a data directory to the current format. The caller must hold the directory's lock.
 
-    Raises NotEnoughRoom, BackupNotMade, or a StoreUnusable with the reason; then the old store is complete.
+    Raises NotEnoughRoom, BackupNotMade, or a StoreUnusable with the reason; then the old store is kept, with all its
+    content.
     """
     tell = progress or ignore_progress
     file = (folder / DATABASE_FILE).resolve()  # A link stays a link, and its target is replaced.
@@ -254,7 +266,7 @@ def upgrade_store(
 
 @contextmanager
 def _remove_empty_folder(backups: Path) -> Iterator[None]:
-    """Remove the folder `backups` on failure if it did not exist before."""
+    """If an error ends this context, remove the folder `backups`, unless it existed before or is not empty."""
     was_there = backups.exists()
     try:
         yield
@@ -271,7 +283,7 @@ def _load_key(key_file: Path, file: Path, passphrase: str | None) -> StoreKey:
 
 
 def _old_files(folder: Path, file: Path, key_file: Path) -> list[SectionSource]:
-    """Return all files of the old store, as they are."""
+    """Return the existing files of the old store, for a backup."""
     elsewhere = {DATABASE_FILE: file, f"{DATABASE_FILE}-wal": wal_path(file), KEY_FILE: key_file}
     places = [(name, elsewhere.get(name, folder / name)) for name in SECTION_NAMES]
     return [SectionSource(name, path) for name, path in places if path.exists()]
@@ -280,7 +292,11 @@ def _old_files(folder: Path, file: Path, key_file: Path) -> list[SectionSource]:
 def _make_new_store(
     made: Path, file: Path, key: StoreKey, key_file: Path, clock: Clock, before: object, tell: Progress
 ) -> tuple[str, ...]:
-    """Write the complete new store to the disk, checkpoint and remove the old store's log; return warnings."""
+    """Write the complete new store to the file `made` and sync it, and return warnings.
+
+    The old store's write-ahead log is written into its database and removed. `before`: the `file_state` of the old
+    store when its backup began; StoreInUse is raised if it has changed.
+    """
     made.touch(mode=0o600)
     with _open_both(made, file, key) as (database, older):
         if file_state(file) != before:
@@ -304,7 +320,10 @@ def _make_new_store(
 
 @contextmanager
 def _open_both(made: Path, file: Path, key: StoreKey) -> Iterator[tuple[Database, OldStore]]:
-    """Open the new store with the old one attached. It has no journal: an unfinished new store is deleted."""
+    """Open the new store `made` with the old store in `file` attached.
+
+    The new store has no journal, since an unfinished one is deleted anyway.
+    """
     database = Database(made, key.cipher, key.derive("database"))
     with attach_old_store(database, file) as older:
         for pragma in ("journal_mode = off", "synchronous = off", f"cache_size = -{_CACHE_KIB}"):
@@ -313,14 +332,16 @@ def _open_both(made: Path, file: Path, key: StoreKey) -> Iterator[tuple[Database
 
 
 def _checkpoint_old(database: Database, file: Path) -> None:
-    """Checkpoint the log of the old store into its file, so that the log can be removed."""
+    """Write the write-ahead log of the old store into its database, so that the log can be removed."""
     ((is_busy, *_),) = database.rows("PRAGMA old.wal_checkpoint(TRUNCATE)")
     if is_busy:
         raise StoreInUse(holder="", folder=file.parent)
 
 
 def _replace_old(file: Path, made: Path, kept: Path) -> None:
-    """Replace the old file by the new one. If that fails, the backup is removed, since the old store is still there."""
+    """Replace the old database by the new one. If that fails, the old one is still in place, and the backup `kept` is
+    removed.
+    """
     try:
         for suffix in ("-wal", "-shm"):
             file.with_name(file.name + suffix).unlink(missing_ok=True)
@@ -334,7 +355,7 @@ def _replace_old(file: Path, made: Path, kept: Path) -> None:
 
 
 def _update_key_file(file: Path, key_file: Path, key: StoreKey) -> None:
-    """Rewrite the key file for the new store. A file that is not writable opens the store as it is."""
+    """Write the salt of the new store to the key file. The store also opens without that, so errors are ignored."""
     with file.open("rb") as handle:
         salt = handle.read(16).hex()
     with suppress(OSError):  # The next start tries again.
