@@ -1,7 +1,8 @@
-"""Attempts each accepted delivery operation, records every step before taking it, and never sends a message twice.
+"""Sends each accepted message: records every step on the disk before taking it, and never sends a message twice.
 
-`operations` prepares and accepts a message; the journal of deliveries is in `store.deliveries`; SMTP and Graph
-themselves are in `remote`. `mailbox.after_send` changes saved drafts and flags after a send.
+A delivery operation is one accepted request to send. The package `operations` prepares and accepts it, and
+`store.deliveries` is the journal that records its steps. SMTP and Graph themselves are in `remote`.
+`mailbox.after_send` changes saved drafts and flags after a send.
 
     worker        the threads that send, and the queue they take operations from
     delivery      one attempt: journal first, then the network

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SendingContext:
-    """The store, the sign-ins of the mailboxes, the settings, the events and the clock of one appliance."""
+    """The services that sending needs: the store, the sign-ins of mailboxes at their providers, the settings, the
+    events and the clock.
+    """
 
     store: "Store"
     logins: "Logins"

@@ -1,11 +1,11 @@
-"""Sends one operation: the journal before every step, the network with no transaction open.
+"""One attempt to send a message: over SMTP or Microsoft Graph, each step recorded in the journal before it is taken.
 
     smtp ..... the usual path
     graph .... for Outlook mailboxes that are marked to send by it, and those whose provider reports at login that SMTP
                is disabled for them
 
-The verdict is kept until it is recorded. If recording fails (a full disk), `run` is called again: it records, and never
-sends again.
+No transaction is open while the network is used. If recording the result fails (a full disk), calling `run` again
+records the same result, and never sends again.
 """
 
 import logging
@@ -29,10 +29,10 @@ _LATE = TemporaryFailure("unavailable")
 
 
 class DeliveryAttempt:
-    """One attempt to send an operation. `run` may be called again if it fails: it sends at most once. Call `close`
-    last.
+    """One attempt to send an operation. Call `close` last.
 
-    `row`: the list row of the sent copy, if the composer provided it.
+    If `run` fails, it may be called again; the message is sent at most once. `row`: the parsed message for the list of
+    messages, if the caller has it already; otherwise the message is parsed.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class DeliveryAttempt:
         self._size = 0
 
     def run(self) -> Outcome:
-        """Send the operation as far as possible, and record how it ended. Raises what the store raises."""
+        """Send the message as far as possible, and record how that ended. Raises errors of the store only."""
         try:
             self._work = replace(self._store.deliveries.get_work(self._operation_id), row=self._row)
             self._size = len(self._work.wire)
@@ -75,11 +75,13 @@ class DeliveryAttempt:
 
     @property
     def is_large(self) -> bool:
-        """Whether the message needed much memory."""
+        """Whether the message was so large that memory should be freed afterwards."""
         return self._size > LARGE
 
     def close(self) -> None:
-        """Close the connection and remove an unsent draft. If nothing is recorded yet, its draft is kept."""
+        """Close the connection, and remove a draft at Graph that was not sent. If the result is not recorded yet, the
+        draft is kept.
+        """
         way, verdict = self._way, self._verdict
         if isinstance(way, SmtpDelivery):
             way.close(politely=isinstance(verdict, Accepted))
@@ -87,7 +89,7 @@ class DeliveryAttempt:
             way.remove_draft(verdict)
 
     def _was_login_replaced(self) -> bool:
-        """Whether a login was refused and the mailbox has been given new credentials since."""
+        """Whether the server refused the login, and the mailbox has been given new credentials since then."""
         is_refused = isinstance(self._verdict, TemporaryFailure) and self._verdict.cause == "login"
         return is_refused and self._renewals != self._pool.count_renewals(self._work.account_id)
 

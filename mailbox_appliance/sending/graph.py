@@ -1,9 +1,11 @@
 """Sends one message through Microsoft Graph: creates a draft from its MIME, then sends that draft by its ID.
 
-    connecting ... an access token
+The steps by phase of the delivery, each of which is recorded on the disk when it begins:
+
+    connecting ... an access token is requested
     envelope ..... drafts that an earlier attempt left are removed, then the draft is created
-    data ......... the draft's ID is on the disk; then files that exceed the size of one request are attached
-    dot .......... this phase is on the disk; then the draft is sent by its ID, once
+    data ......... the draft's ID is recorded; then files that exceed the size of one request are attached
+    dot .......... the draft is sent by its ID, once
 
 Graph takes sender and recipients from the header fields, so a message is refused if these differ from its envelope.
 Only this MIME contains Bcc; Exchange removes it from what it sends.
@@ -111,7 +113,7 @@ _NOT_SHARED = own_text(
 
 
 def judge(step: Step, said: GraphResponse) -> Verdict:
-    """Return the verdict for a response of Graph."""
+    """Return the verdict for Graph's response `said` to the request of this step."""
     if 200 <= said.status < 300:
         return _judge_success(step, said)
     if said.status == 429:
@@ -137,7 +139,7 @@ def _judge_success(step: Step, said: GraphResponse) -> Verdict:
 
 
 def judge_sending(fault: RemoteFault) -> Verdict:
-    """Return the verdict if no response came to the request to send."""
+    """Return the verdict if the request to send the draft got no response."""
     if fault.in_doubt:
         return Uncertain()
     return temporary_failure(fault)
@@ -187,7 +189,11 @@ _TOO_MUCH_IN_ONE = own_text(
 
 
 class GraphDelivery:
-    """One attempt; call `remove_draft` when it is recorded. `copy`: the appliance's copy for Sent."""
+    """One attempt to send a message through Graph. Call `remove_draft` when its result is recorded.
+
+    `refused`: always empty, since Graph names no rejected recipients. `copy`: the message as the mirror of Sent shows
+    it, once the draft was created.
+    """
 
     def __init__(self, context: SendingContext, recorder: Recorder, progress: Progress, work: DeliveryWork) -> None:
         self._store, self._logins, self._settings = context.store, context.logins, context.settings
@@ -198,7 +204,9 @@ class GraphDelivery:
         self.copy: SentCopy | None = None
 
     def attempt(self) -> Verdict:
-        """Try to deliver the message. Raises RemoteFault, OperationClosed, and NotFound if the mailbox was removed."""
+        """Try to send the message, and return the verdict. Raises RemoteFault, OperationClosed, and NotFound if the
+        mailbox was removed.
+        """
         work = self._work
         parts = split_attachments(work.wire.read(), LARGEST_MESSAGE - len(work.bcc_header))
         mime = with_bcc(Content(parts.mime), work.bcc_header).read()
@@ -218,7 +226,9 @@ class GraphDelivery:
         return self._send_draft(graph)
 
     def remove_draft(self, verdict: Verdict) -> None:
-        """Remove a draft that was certainly not sent. Never raises: a draft that remains is visible to the user."""
+        """Delete the draft if by this verdict it was certainly not sent. Never raises, since the user can see and
+        delete it.
+        """
         if self._draft is None or self._token is None or not isinstance(verdict, Refused | TemporaryFailure):
             return
         try:
@@ -229,7 +239,9 @@ class GraphDelivery:
             )
 
     def _create_draft(self, graph: Graph, token: str, mime: bytes) -> Verdict:
-        """Create the draft and record its ID; return Continue if it may be sent."""
+        """Create the draft and record its ID. Returns Continue if the draft exists, otherwise the reason as a
+        verdict.
+        """
         self._remove_earlier(graph, token)
         if self._progress.phase is not Phase.ENVELOPE:
             self._progress.enter(Phase.ENVELOPE)
@@ -245,7 +257,7 @@ class GraphDelivery:
         return Continue()
 
     def _attach(self, graph: Graph, file: SplitAttachment, token: str) -> Verdict:
-        """Attach a file to the draft; return Continue if it is complete."""
+        """Attach a file to the draft. Returns Continue if the file is complete, otherwise the reason as a verdict."""
         assert self._draft is not None  # noqa: S101 - it has just been made
         self._token = token
         if file.size >= LEAST_UPLOADED:
@@ -257,7 +269,7 @@ class GraphDelivery:
         return judge("attach", remote_graph.attach_file(graph, token, self._draft, file))
 
     def _remove_earlier(self, graph: Graph, token: str) -> None:
-        """Remove the drafts of earlier attempts that ended before sending. Nothing else changes or sends these drafts.
+        """Delete drafts that earlier attempts created but did not send. Nothing else changes or sends these drafts.
 
         A failure does not stop this attempt, except a refused token, which raises RemoteFault.
         """
@@ -302,13 +314,13 @@ class GraphDelivery:
             return judge_sending(fault)
 
     def _give_up(self) -> NoReturn:
-        """Remove the unsent draft of an operation that is over. Always raises OperationClosed."""
+        """Delete the unsent draft of an operation that has ended in the meantime, then raise OperationClosed."""
         self.remove_draft(TemporaryFailure("unavailable"))
         raise OperationClosed
 
 
 def judge_message(mime: bytes, envelope: Envelope) -> Verdict | None:
-    """Return why a message cannot be sent by Graph, or None if it can."""
+    """Return the verdict for a message that Graph cannot send, or None if it can."""
     if envelope.smtputf8:
         return TemporaryFailure("smtputf8")
     if len(mime) > LARGEST_MESSAGE:
@@ -317,7 +329,7 @@ def judge_message(mime: bytes, envelope: Envelope) -> Verdict | None:
 
 
 def _matches_envelope(mime: bytes, envelope: Envelope) -> bool:
-    """Whether the header fields name exactly the sender and the recipients of the envelope."""
+    """Whether the header fields name the sender of the envelope and exactly its recipients, in any order."""
     read = parse_message(mime)
     named = {_to_comparable(each.email) for each in (*read.to, *read.cc, *read.bcc)}
     if read.sender is None or not same_mailbox(read.sender.email, envelope.sender):
@@ -336,20 +348,23 @@ def _to_comparable(email: str) -> str:
 
 
 class GraphDrafts:
-    """Queries and removes drafts at Graph. May be used from any thread."""
+    """Queries and deletes the drafts of sends at Microsoft Graph. May be used from any thread."""
 
     def __init__(self, logins: "Logins") -> None:
         self._logins = logins
 
     def state(self, account_id: str, draft_id: str) -> DraftState:
-        """Return the state of a draft. Raises RemoteFault, and NotFound if the mailbox was removed."""
+        """Return whether a draft is still one, was sent, or is gone. Raises RemoteFault, and NotFound if the mailbox
+        was removed.
+        """
         graph = self._logins.get_graph(account_id)
         return self._logins.use_token(account_id, "graph", lambda token: graph.get_draft_state(token, draft_id))
 
     def remove_later(self, account_id: str, message_id: str) -> None:
-        """Remove the drafts of a withdrawn operation in the background.
+        """Delete, in the background, the drafts of an operation that was withdrawn.
 
-        No other operation ever has its Message-ID, so none of these drafts is about to be sent.
+        `message_id`: the Message-ID of the operation's message. No other operation has it, so none of these drafts is
+        about to be sent.
         """
         try:
             if self._logins.get_login(account_id).sends_via != "graph":

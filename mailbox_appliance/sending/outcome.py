@@ -1,13 +1,15 @@
-"""Records how an attempt ended: one durable transaction, then the events.
+"""Records how an attempt to send ended: one durable transaction, then the events.
+
+The columns are kinds of operations; "shown" means that a client has seen the operation's ID. The rows are verdicts.
 
                 immediate, not shown yet    immediate, shown           scheduled
 accepted        succeeded                   succeeded                  succeeded
 refused         failed                      failed                     failed
-nobody          withdrawn, its key is free  failed                     queued again, for 24 hours; then failed
+nobody          withdrawn                   failed                     queued again, for 24 hours; then failed
 uncertain       uncertain                   uncertain                  uncertain
 mailbox gone    failed: account_removed     failed: account_removed    failed: account_removed
 
-"Nobody" is `TemporaryFailure`: nobody received the message.
+"Nobody" is `TemporaryFailure`: nobody received the message. After "withdrawn" the idempotency key can be used again.
 """
 
 import logging
@@ -56,7 +58,10 @@ _BELIEVED_AFTER = 120.0
 
 
 class ClockGuard:
-    """Detects jumps of the wall clock. The clock is trusted at the start. May be used from any thread."""
+    """Detects jumps of the wall clock, so that scheduled messages do not expire by a wrong clock.
+
+    The clock is trusted at the start. May be used from any thread.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -65,7 +70,10 @@ class ClockGuard:
         self._since = 0.0
 
     def is_trusted(self) -> bool:
-        """Whether the wall clock has run for a while without a jump. A jump is detected at the next call."""
+        """Whether the wall clock can be trusted: it has not jumped ahead by more than 5 minutes in the last 2 minutes.
+
+        A jump is noticed by the first call after it.
+        """
         with self._lock:
             seen, passed = self._started_at(), self._clock.monotonic()
             if seen - self._believed > _JUMP:
@@ -77,12 +85,12 @@ class ClockGuard:
             return True
 
     def _started_at(self) -> datetime:
-        """Return the wall-clock time at which `monotonic` was 0; it changes only if the wall clock jumps."""
+        """Return the wall-clock time at which the monotonic clock was 0; it changes only if the wall clock jumps."""
         return self._clock.now() - timedelta(seconds=self._clock.monotonic())
 
 
 def why_blocked(store: "Store", clock: Clock, work: DeliveryWork) -> str | None:
-    """Return the error code of a scheduled message that may not be sent, or None if it may."""
+    """Return the error code that explains why a scheduled message may not be sent, or None if it may."""
     try:
         own = store.sender_addresses.list_of(store.accounts.get(work.account_id))
     except NotFound:
@@ -95,7 +103,7 @@ def why_blocked(store: "Store", clock: Clock, work: DeliveryWork) -> str | None:
 
 
 def is_too_late(work: DeliveryWork, clock: Clock) -> bool:
-    """Whether 24 hours have passed since a scheduled message was due, so that it is no longer sent."""
+    """Whether a scheduled message was due 24 hours ago or earlier, so that it is no longer sent."""
     return work.send_at is not None and clock.now() - work.send_at >= TRIED_FOR
 
 
@@ -104,7 +112,10 @@ TOO_LATE = ("expired", "authentication_failed")
 
 
 def code_when_too_late(last_cause: str | None) -> str:
-    """Return the error code of a scheduled message whose time has expired."""
+    """Return the error code of a scheduled message that was tried for 24 hours.
+
+    `last_cause`: the cause of the last failure, or None.
+    """
     return "authentication_failed" if last_cause == "login" else "expired"
 
 
@@ -153,23 +164,26 @@ _REJECTED: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of an attempt. `problem` is the answer to an immediate request whose operation was withdrawn."""
+    """Result of an attempt for the client. `problem`: the error to answer with if its operation was withdrawn,
+    otherwise None.
+    """
 
     problem: Problem | None = None
 
 
 class Recorder:
-    """Records outcomes. Every method raises what the store raises, and can then be called again."""
+    """Records the outcomes of attempts. Every method can raise errors of the store, and can then be called again."""
 
     def __init__(self, context: SendingContext) -> None:
         self._store, self._events, self._clock = context.store, context.events, context.clock
         self._clock_guard = ClockGuard(context.clock)
 
     def begin(self, work: DeliveryWork) -> bool:
-        """Start a scheduled operation that is due; return False if it may not be sent or no longer waits.
+        """Record that sending a queued operation begins. Returns False if it must not be sent now.
 
-        It also returns False, and leaves the operation queued, if the operation expired by a clock that has just jumped
-        ahead, or is not due by a clock that was set back.
+        That is the case if it is no longer queued, is not due, or failed just now since it may not be sent
+        (permissions, sender, 24 hours). If it seems too late for the message but the clock has just jumped, it stays
+        queued.
         """
         is_steady = self._clock_guard.is_trusted()
         if work.send_at is not None and work.send_at > self._clock.now():
@@ -188,7 +202,10 @@ class Recorder:
         return True
 
     def make_copy(self, work: DeliveryWork) -> SentCopy | None:
-        """Return the copy for Sent, made in advance; None if there is no such folder or no copy can be made."""
+        """Return the message as the mirror of Sent will show it, before it is sent.
+
+        Returns None if there is no folder for sent mail, or the message cannot be prepared for it.
+        """
         try:
             sent = find_sent_folder(self._store, work.account_id)
             return None if sent is None else make_copy(work, sent)
@@ -199,7 +216,10 @@ class Recorder:
     def record(
         self, work: DeliveryWork, verdict: Verdict, refused: Sequence[str] = (), copy: SentCopy | None = None
     ) -> Outcome:
-        """Record the outcome that the verdict means. `refused`: the rejected recipients."""
+        """Record the outcome of an attempt with this verdict.
+
+        `refused`: the recipients that the server rejected. `copy`: the message as the mirror of Sent will show it.
+        """
         match verdict:
             case Accepted(reply):
                 self._succeed(work, reply.code, copy)
@@ -225,12 +245,16 @@ class Recorder:
         return Outcome()
 
     def requeue(self, work: DeliveryWork, cause: str, wait: float = 0) -> bool:
-        """Queue a scheduled operation again that nobody received. Return False if the operation is over."""
+        """Queue a scheduled message again, after an attempt by which nobody received it. Returns False if the operation
+        has ended.
+
+        `wait`: the seconds until the next attempt.
+        """
         now = self._clock.now()
         return self._requeue_at(work, cause, min(now + timedelta(seconds=wait), (work.send_at or now) + TRIED_FOR))
 
     def retry_soon(self, account_id: str) -> None:
-        """Make the failed operations of a mailbox due soon. Never raises: they are retried later anyway."""
+        """Make the queued retries of a mailbox due now. Never raises: they are retried later in any case."""
         try:
             self._store.schedule.pull_forward_mailbox(account_id, self._clock.now())
         except Exception:
@@ -268,7 +292,11 @@ class Recorder:
         return Outcome()
 
     def _withdraw(self, work: DeliveryWork, problem: Problem, code_when_shown: str, cause: Cause) -> Outcome:
-        """Free the key, since nobody received the message. An operation that a client has seen fails instead."""
+        """Withdraw an immediate operation that nobody received, so that its idempotency key can be used again.
+
+        If a client has already seen the operation, it fails with `code_when_shown` instead. `problem`: the client's
+        answer.
+        """
         if self._store.deliveries.withdraw(work.operation_id):
             self._announce(work, "withdrawn")
             return Outcome(problem)
@@ -302,8 +330,10 @@ class Recorder:
 def to_problem(
     cause: Cause, error: AccountError | None = None, server: ServerName = "smtp", wait: float | None = None
 ) -> Problem:
-    """Return the answer to a client whose operation was withdrawn. `wait`: seconds that the server asked for, if
-    any.
+    """Return the error with which to answer a client whose operation was withdrawn.
+
+    `error`: the problem of the mailbox, if any. `server`: the server that reported it. `wait`: the seconds that the
+    server asked to wait, if any.
     """
     retry_after = max(_RETRY_AFTER, math.ceil(wait or 0))
     if cause == "internal":
@@ -319,32 +349,37 @@ def to_problem(
 
 
 class OperationClosed(Exception):
-    """The operation ended while it was being sent: its mailbox was removed, or it was withdrawn."""
+    """Raised if an operation ended while it was being sent: its mailbox was removed, or it was withdrawn."""
 
 
 class Progress:
-    """Records and publishes phases. `phase` is the last one whose step has begun."""
+    """Records and publishes how far a delivery has come. `phase`: the last phase that has begun.
+
+    A phase is recorded on the disk before anything is done in it.
+    """
 
     def __init__(self, context: SendingContext, operation_id: str) -> None:
         self._store, self._events, self.operation_id = context.store, context.events, operation_id
         self.phase = Phase.ACCEPTED
 
     def enter(self, *phases: Phase) -> None:
-        """Record phases and begin them. Raises OperationClosed."""
+        """Record phases on the disk and begin them, in this order. Raises OperationClosed if the operation has
+        ended.
+        """
         self.commit(*phases)
         for phase in phases:
             self.begin(phase)
 
     def commit(self, *phases: Phase) -> None:
-        """Record phases durably. Raises OperationClosed if the operation has ended."""
+        """Record phases on the disk without beginning them. Raises OperationClosed if the operation has ended."""
         if not self._store.deliveries.enter_phases(self.operation_id, *phases):
             raise OperationClosed
 
     def begin(self, phase: Phase) -> None:
-        """Begin the step of a phase that is recorded."""
+        """Begin a phase that is already recorded, and publish it."""
         self.phase = phase
         self.publish(phase)
 
     def publish(self, phase: Phase) -> None:
-        """Publish a phase that is recorded, before its step."""
+        """Publish the event that a delivery has entered a phase. The phase must be recorded."""
         self._events.publish(DeliveryPhaseEntered(self.operation_id, phase))

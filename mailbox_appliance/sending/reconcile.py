@@ -1,14 +1,16 @@
-"""Searches for the messages of uncertain operations by Message-ID, in places where only others can have put them.
+"""Finds out whether messages with an unknown outcome were sent, by searching the mailbox for their Message-ID.
 
-    5 s, 30 s, 2 minutes after the operation became uncertain, then every 10 minutes for 24 hours
+The schedule: 5 seconds, 30 seconds and 2 minutes after the operation became uncertain, then every 10 minutes for 24
+hours. The places searched:
+
     in Sent .......... the appliance files no copy there until then, so the provider put it there
     in the inbox ..... if the mailbox itself is among the recipients
     in All Mail ...... on a server with labels, with the label of sent mail or of the inbox
     by its ID ........ a draft that Microsoft Graph was asked to send: if it is no longer a draft, it was sent; while
                        it is one, nothing is known, since sending can take time
 
-If the message is found, the operation has succeeded. If there is no place to search, it stays uncertain. A search that
-failed decides nothing: after the 24 hours one more is made, when the mailbox can be reached.
+If the message is found, the operation has succeeded. If there is no place to search, it stays uncertain. If the last
+search failed, more follow until the mailbox can be searched once.
 """
 
 import logging
@@ -45,11 +47,10 @@ Borrow = Callable[[str], AbstractContextManager[ImapMailbox]]
 
 
 def next_search(since: datetime, now: datetime, looks: int, *, is_made: bool) -> datetime | None:
-    """Return the time of the next search after one at `now`, or None for no more. `is_made`: whether that one was
-    possible.
+    """Return the time of the search that follows one at `now`, or None if there is no further search.
 
-    `looks`: the number of searches before. The schedule follows the time that has passed: after an hour offline it
-    continues with every 10 minutes.
+    `since`: the time at which the operation became uncertain. `looks`: the number of searches before this one.
+    `is_made`: whether the mailbox could be searched. After 24 hours the searches end when one could be made.
     """
     if looks + 1 >= MOST_LOOKS:
         return None
@@ -64,7 +65,7 @@ def next_search(since: datetime, now: datetime, looks: int, *, is_made: bool) ->
 
 
 class Reconciler:
-    """Searches for uncertain messages, and confirms those that it finds."""
+    """Searches mailboxes for messages with an unknown outcome, and records those that it finds as sent."""
 
     name = "evidence"
 
@@ -73,13 +74,13 @@ class Reconciler:
         self._drafts = GraphDrafts(context.logins)
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:
-        """Return the mailboxes with operations that are due for a search."""
+        """Return the mailboxes in which a message is due to be searched for at `now`."""
         return self._store.schedule.list_evidence_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """Search for the due messages of a mailbox one at a time, so that requests can use its connection in between.
+        """Search for the due messages of a mailbox, one at a time, so that requests can use its connection in between.
 
-        If the mailbox cannot be reached, the others are postponed to their next search too.
+        If the mailbox cannot be reached, all of them wait for their next search. Ends early once `stopping` is set.
         """
         is_reached = True
         for uncertain in self._store.schedule.list_due_evidence(self._clock.now(), account_id):
@@ -91,7 +92,7 @@ class Reconciler:
                 self._plan_next(uncertain, is_made=False)
 
     def _search_for(self, uncertain: UncertainDelivery, stopping: threading.Event) -> bool:
-        """Search for one message; return whether the mailbox could be reached."""
+        """Search for one message and record the result. Returns False if the mailbox could not be reached."""
         operation_id, is_reached = uncertain.operation_id, True
         try:
             if self._has_left_drafts(uncertain):
@@ -121,7 +122,9 @@ class Reconciler:
         return is_reached
 
     def _has_left_drafts(self, uncertain: UncertainDelivery) -> bool:
-        """Whether a draft at Graph was sent; False also if Graph cannot answer now."""
+        """Whether the draft of a message at Graph has been sent. Also False if there is no draft, or Graph cannot be
+        asked now.
+        """
         if uncertain.provider_draft_id is None:
             return False
         try:
@@ -149,7 +152,11 @@ class Reconciler:
         return None
 
     def _folders_to_search(self, uncertain: UncertainDelivery) -> Iterator[tuple[MirroredFolder, tuple[str, ...]]]:
-        """Yield the folders to search, with the labels that distinguish the message there from its draft."""
+        """Yield the folders in which to search for a message, each with labels.
+
+        The message must have at least one of these labels to count as sent, since its draft may be in the same folder.
+        An empty tuple requires none.
+        """
         account_id, folders = uncertain.account_id, self._store.folders
         own = self._store.accounts.get(account_id).email
         is_to_self = any(same_mailbox(recipient, own) for recipient in uncertain.recipients)
@@ -165,7 +172,9 @@ class Reconciler:
             yield inbox, ()
 
     def _confirm(self, uncertain: UncertainDelivery, found: FoundCopy | None) -> None:
-        """Record that the message was sent. `found`: the place of the message, if it is known."""
+        """Record that a message was sent. `found`: the message in the mailbox; None if only Graph reports that it was
+        sent.
+        """
         operation_id, account_id = uncertain.operation_id, uncertain.account_id
         sent = find_sent_folder(self._store, account_id)
         copy = self._copy(operation_id, found.folder if found is not None and found.folder.role == "sent" else sent)
@@ -182,7 +191,9 @@ class Reconciler:
             self._events.publish(FolderWritten(account_id, folder.path))
 
     def _copy(self, operation_id: str, sent: MirroredFolder | None) -> SentCopy | None:
-        """Return the copy that the mirror shows until the server's copy is synced; None if there is no folder for
+        """Return the sent message as the mirror shows it until the server's copy is synced.
+
+        `sent`: the folder for sent mail. Returns None without such a folder, or if the message cannot be prepared for
         it.
         """
         try:

@@ -1,8 +1,8 @@
-"""The one timer: starts scheduled messages when they are due, and runs all other timed work.
+"""The timer of the appliance: starts scheduled messages when they are due, and runs other work that is due at a time.
 
 It has no state of its own: what is due, and when, is in the store. It starts what is due now. Then it sleeps until the
 next item is due, until `wake` is called, or for a few seconds, since clocks jump and machines sleep. Work in progress
-stays due until it is done; its worker then wakes the timer.
+stays due until it is done, and is not started a second time.
 """
 
 import logging
@@ -28,14 +28,14 @@ _FIRST_REST, _LONGEST_REST = 5.0, 300.0
 
 @dataclass(frozen=True)
 class _Failure:
-    """Repeated failures of one task: their number, and until when (monotonic) it pauses."""
+    """The number of successive failures of one task, and the monotonic time in seconds until which it pauses."""
 
     failures: int
     until: float
 
 
 class TimedTask(Protocol):
-    """Work that is due at certain times, mailbox by mailbox, and waits for servers."""
+    """A kind of work for the timer that is due in some mailboxes at some times, such as filing copies in Sent."""
 
     @property
     def name(self) -> str:
@@ -43,20 +43,19 @@ class TimedTask(Protocol):
         ...
 
     def due_accounts(self, now: datetime) -> Collection[str]:
-        """Return the mailboxes in which something is due. Queries only the store."""
+        """Return the IDs of the mailboxes in which something is due. Must be fast: it may query only the store."""
         ...
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """Do what is due in a mailbox or plan it for later; start nothing more once `stopping` is set."""
+        """Do all that is due in a mailbox, or plan it for later. Starts nothing more once `stopping` is set."""
         ...
 
 
 class Scheduler:
-    """The timer. It calls `begin` with each scheduled operation that is due, by ID and mailbox, until that one is
-    started.
+    """The timer of the appliance.
 
-    `begin` returns False if enough operations of that mailbox wait; the timer then skips the others until the next
-    check.
+    `begin`: starts a scheduled message, by the IDs of operation and mailbox. It returns False if too many messages of
+    that mailbox wait to be sent; these are tried again at the next check. `tasks`: the other kinds of work.
     """
 
     def __init__(self, context: SendingContext, begin: Callable[[str, str], bool], tasks: Sequence[TimedTask]) -> None:
@@ -70,15 +69,15 @@ class Scheduler:
         self._thread = threading.Thread(target=self._run, name="due", daemon=True)
 
     def start(self) -> None:
-        """Start the timer; it begins with what is already due."""
+        """Start the thread of the timer. Work that is already due begins at once."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Check again soon: something may be due now, or earlier than before."""
+        """Make the timer check soon. Call this when something is due earlier than before."""
         self._woken.set()
 
     def release(self) -> None:
-        """Start nothing more."""
+        """Start no more work, without waiting for work in progress."""
         self._stopping.set()
         self._woken.set()
 
@@ -100,7 +99,7 @@ class Scheduler:
             self._woken.wait(max(0.0, pause - _SHORTEST))
 
     def _run_due(self) -> float:
-        """Start what is due; return the seconds until the next check."""
+        """Start all that is due, and return the seconds until the next check."""
         now = self._clock.now()
         self._try("the clock", lambda: self._check_clock(now))
         self._try("scheduled sends", lambda: self._begin_scheduled(now))
@@ -154,8 +153,9 @@ class Scheduler:
             self.wake()
 
     def _try(self, what: str, act: Callable[[], object]) -> bool:
-        """Run a step that can fail with the store, such as on a full disk; a failure is logged once until the step
-        succeeds again.
+        """Call `act`, and return False if it raises an error, such as on a full disk.
+
+        `what`: its name in the log. Only the first of successive failures is logged, and the success that ends them.
         """
         try:
             act()

@@ -1,7 +1,7 @@
-"""Files the appliance's copies of sent messages in Sent: soon, but after the sends in progress.
+"""Saves the appliance's copies of sent messages in Sent: soon after sending, but while no message is being sent.
 
-All due copies of one mailbox are filed over one connection, so that a slow server delays only its own copies.
-`scheduler` knows when they are due.
+All due copies of one mailbox are uploaded over one connection, so that a slow server delays only its own copies. The
+timer (`scheduler`) starts this when copies are due.
 """
 
 import logging
@@ -43,7 +43,10 @@ _IMAP_FEATURE = "X-GM-EXT-1"
 
 
 def files_sent_mail(provider: str, smtp_host: str, imap_features: Collection[str]) -> bool:
-    """Whether the provider itself files a copy of sent mail. `imap_features`: capabilities, in upper case."""
+    """Whether the provider itself saves a copy of each sent message in Sent.
+
+    `imap_features`: the capabilities of the IMAP server, in upper case.
+    """
     host = smtp_host.rstrip(".").lower()
     return provider in _PROVIDERS or host in _SMTP_HOSTS or _IMAP_FEATURE in imap_features
 
@@ -69,17 +72,17 @@ _NEVER = own_text(
 
 
 class SentMailFiler:
-    """Files copies in Sent. Each one is marked as filed or planned for later."""
+    """Uploads copies of sent messages to Sent, and records for each that it is there or when to try again."""
 
     def __init__(self, context: SendingContext) -> None:
         self._store, self._logins, self._settings = context.store, context.logins, context.settings
         self._events, self._clock = context.events, context.clock
 
     def file(self, account_id: str, operations: Sequence[str], stopping: threading.Event) -> None:
-        """File the copies of succeeded operations of one mailbox in Sent, over one connection, the oldest first.
+        """Upload copies of sent messages of one mailbox to Sent over one connection, in the given order.
 
-        A copy that cannot be filed is retried at growing intervals. One that fails does not stop the others; a lost
-        connection does. Starts no further copy once `stopping` is set.
+        If a copy fails, it is retried later at growing intervals, and the next one follows. If the connection is lost,
+        all remaining copies are retried later. Starts no further copy once `stopping` is set.
         """
         left, filed = list(operations), set[str]()
         try:
@@ -111,7 +114,12 @@ class SentMailFiler:
         return files_sent_mail(account.provider, host, mailbox.features)
 
     def _file_or_postpone(self, mailbox: ImapMailbox, operation_id: str, files_itself: bool) -> str | None:
-        """File one copy and return its folder's path, or postpone it. Raises RemoteFault if the connection is lost."""
+        """Save one copy in Sent and return the path of its folder. Returns None if it is not there yet and is tried
+        later.
+
+        `files_itself`: whether the provider saves the copy, so that the appliance only waits for it. Raises RemoteFault
+        if the connection is lost, NotFound if the mailbox was removed.
+        """
         try:
             work = self._store.deliveries.get_work(operation_id)
             return self._await_one(mailbox, work) if files_itself else self._file_one(mailbox, work)
@@ -129,7 +137,7 @@ class SentMailFiler:
         return None
 
     def _file_one(self, mailbox: ImapMailbox, work: DeliveryWork) -> str:
-        """File one copy, record it, and return the path of the folder."""
+        """Upload one copy to Sent unless it is there already, record it, and return the path of the folder."""
         sent = self._ensure_sent_folder(mailbox, work.account_id)
         # An earlier run may have stopped between APPEND and its record, or the provider files copies without announcing
         # it.
@@ -140,7 +148,10 @@ class SentMailFiler:
         return sent.path
 
     def _await_one(self, mailbox: ImapMailbox, work: DeliveryWork) -> str | None:
-        """Record the copy that the provider has filed, or plan the next check for it."""
+        """Check whether the provider has saved a copy in Sent. If so, record it and return the path of the folder.
+
+        Otherwise returns None and plans the next check; after 24 hours the delivery gets a warning instead.
+        """
         sent = find_sent_folder(self._store, work.account_id)
         found = None if sent is None else client.find_by_message_id(mailbox, sent, work.message_id, _extra_flags(sent))
         if sent is not None and found is not None:
@@ -172,7 +183,7 @@ class SentMailFiler:
         self._store.sent_copies.postpone(operation_id, wait, _LATER)
 
     def _ensure_sent_folder(self, mailbox: ImapMailbox, account_id: str) -> MirroredFolder:
-        """Return the folder for sent mail, created if there is none."""
+        """Return the folder for sent mail. If there is none, create the folder `Sent` on the server."""
         folders = self._store.folders
         found = folders.find_by_role(account_id, "sent")
         if found is None:
@@ -189,7 +200,7 @@ class SentMailFiler:
 
 
 def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> FoundCopy | None:
-    """Upload the copy; return the server's copy, or None if it cannot be identified."""
+    """Upload a copy to Sent. Returns its folder and UID, or None if the server does not show which message it is."""
     source = with_bcc(work.wire, work.bcc_header)
     known = sent.state.uidvalidity if sent.state is not None else None
     uid = mailbox.append(sent.path, source, flags=frozenset({"\\Seen"}), at=work.message_date, uidvalidity=known)
@@ -207,22 +218,24 @@ def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> F
 
 
 def find_sent_folder(store: "Store", account_id: str) -> MirroredFolder | None:
-    """Return the folder that contains sent mail: All Mail on a server with labels, otherwise Sent; None without one.
+    """Return the folder that contains sent mail, or None.
 
-    Raises AllMailHidden.
+    That is All Mail on a server with labels, such as Gmail, otherwise Sent. Raises AllMailHidden if All Mail exists but
+    IMAP does not show it.
     """
     return store.folders.find_all_mail(account_id) or store.folders.find_by_role(account_id, "sent")
 
 
 def _extra_flags(sent: MirroredFolder) -> frozenset[str]:
-    """Return the flags that only sent messages have in this folder."""
+    """Return the flags or labels that distinguish sent messages in this folder; empty unless it is All Mail."""
     return frozenset({SENT_LABEL}) if sent.role == "all" else frozenset()
 
 
 def make_copy(work: DeliveryWork, sent: MirroredFolder) -> SentCopy:
-    """Return the copy of a sent message for Sent: with its Bcc (RFC 5322 3.6.3) and the words to search.
+    """Return a sent message as the mirror of the folder `sent` shows it: with its Bcc (RFC 5322 3.6.3) and its search
+    index.
 
-    Its row comes from the composer. If only the bytes are left, as after a restart, they are parsed for it.
+    If `work.row`, the parsed message, is missing (as after a restart), the message is parsed.
     """
     source = with_bcc(work.wire, work.bcc_header)
     flags = frozenset({"\\Seen"}) | _extra_flags(sent)
@@ -239,7 +252,7 @@ _GLANCE, _LONGEST_HOLD = 0.1, 3.0
 
 
 class SentMailTask:
-    """Files due copies as a timed task. `is_sending`: whether a message is being sent now."""
+    """The timer's task that saves copies in Sent. `is_sending`: returns whether a message is being sent now."""
 
     name = "sent copies"
 
@@ -249,11 +262,11 @@ class SentMailTask:
         self._changed, self._at_work = threading.Condition(), set[str]()
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:
-        """Return the mailboxes with copies that are due."""
+        """Return the IDs of the mailboxes with copies that are due at `now`."""
         return self._store.sent_copies.list_due_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """File the due copies of a mailbox once no message is being sent, or after a few seconds."""
+        """Save the due copies of a mailbox in Sent as soon as no message is being sent, or after 3 seconds."""
         until, quiet = time.monotonic() + _LONGEST_HOLD, 0
         while quiet < 2 and time.monotonic() < until and not stopping.wait(_GLANCE):
             quiet = 0 if self._is_sending() else quiet + 1
@@ -268,7 +281,7 @@ class SentMailTask:
 
     @contextmanager
     def _lock(self, account_id: str) -> Iterator[None]:
-        """Keep other threads from filing copies of this mailbox."""
+        """Wait until no other thread saves copies of this mailbox, and exclude others inside this context."""
         with self._changed:
             self._changed.wait_for(lambda: account_id not in self._at_work)
             self._at_work.add(account_id)

@@ -1,4 +1,4 @@
-"""Sends one message over SMTP: on a kept or a new connection, the envelope, the message, the final dot."""
+"""Sends one message over SMTP, and keeps connections open for further messages."""
 
 import logging
 import threading
@@ -46,7 +46,9 @@ _LAST_GOODBYES = 1.0  # for all of them when the appliance stops
 
 @dataclass(frozen=True)
 class _Kept:
-    """An unused connection, and since when it is unused."""
+    """An unused open connection, its server and login (`endpoint`), and since when it is unused, in monotonic
+    seconds.
+    """
 
     session: SmtpConnection
     endpoint: Endpoint
@@ -54,10 +56,12 @@ class _Kept:
 
 
 class SmtpConnectionPool:
-    """Opens, keeps and closes connections. May be used from any thread."""
+    """Opens connections, and keeps those that are unused for the next message of the same mailbox. May be used from any
+    thread.
+    """
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
-        """`clock` returns seconds that never decrease."""
+        """`clock`: returns monotonic seconds."""
         self._settings, self._clock = settings, clock
         self._changed = threading.Condition()
         self._kept: dict[str, list[_Kept]] = defaultdict(list)
@@ -68,7 +72,7 @@ class SmtpConnectionPool:
 
     @property
     def _longest(self) -> int:
-        """Seconds for which a connection is kept; this can change at runtime."""
+        """The seconds for which an unused connection is kept, by the current setting; 0 keeps none."""
         return self._settings.number("sending.keep_connection")
 
     def open(self, endpoint: Endpoint) -> SmtpConnection:
@@ -81,7 +85,10 @@ class SmtpConnectionPool:
         )
 
     def take(self, account_id: str, endpoint: Endpoint) -> SmtpConnection | None:
-        """Return a kept connection of this mailbox that works, for exclusive use; None if there is none."""
+        """Return a kept connection of this mailbox that still works, for exclusive use; None if there is none.
+
+        `endpoint`: the current server and login; connections with another are closed.
+        """
         while (kept := self._pop(account_id)) is not None:
             is_recent = self._clock() - kept.since < self._longest
             if kept.endpoint == endpoint and is_recent and kept.session.is_ready():
@@ -90,7 +97,9 @@ class SmtpConnectionPool:
         return None
 
     def keep(self, account_id: str, endpoint: Endpoint, session: SmtpConnection) -> bool:
-        """Keep a connection whose last message was accepted. Return False if the caller must close it."""
+        """Keep a connection for the next message, if its last message was accepted. Returns False if the caller must
+        close it.
+        """
         if session.accepted_count >= MOST_MESSAGES or not self._longest:
             return False
         with self._changed:
@@ -101,7 +110,7 @@ class SmtpConnectionPool:
         return True
 
     def drop(self, account_id: str) -> None:
-        """Close the connections of a removed mailbox, and keep none for it any more."""
+        """Close the unused connections of a removed mailbox, and keep none of it from now on."""
         with self._changed:
             self._gone[account_id] = None
             if len(self._gone) > MOST_GONE:
@@ -111,7 +120,7 @@ class SmtpConnectionPool:
             kept.session.quit(_SHORT_GOODBYE)
 
     def renew(self, account_id: str) -> None:
-        """Close the connections of a mailbox whose servers or credentials changed; new ones may be kept."""
+        """Close the unused connections of a mailbox whose servers or credentials changed. Later ones may be kept."""
         with self._changed:
             self._renewals[account_id] += 1
             left = self._kept.pop(account_id, [])
@@ -119,20 +128,20 @@ class SmtpConnectionPool:
             kept.session.quit(_SHORT_GOODBYE)
 
     def count_renewals(self, account_id: str) -> int:
-        """Return how often `renew` was called: a login refused before the last call does not concern the new
-        credentials.
+        """Return the number of calls of `renew` for a mailbox, to detect that its credentials changed between two
+        calls.
         """
         with self._changed:
             return self._renewals.get(account_id, 0)
 
     def close_unused(self) -> None:
-        """Close the connections that have been unused for long enough."""
+        """Close the connections that have been unused for longer than the setting `sending.keep_connection`."""
         oldest = self._clock() - self._longest
         for kept in self._remove(lambda kept: kept.since <= oldest):
             kept.session.quit()
 
     def stop(self) -> None:
-        """Close all connections, and keep none from now on."""
+        """Close all unused connections, and keep none from now on."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
@@ -141,7 +150,9 @@ class SmtpConnectionPool:
             kept.session.quit(_LAST_GOODBYES / len(left))
 
     def _pop(self, account_id: str) -> _Kept | None:
-        """Take the connection that was used last, so that surplus ones expire."""
+        """Remove and return the connection of a mailbox that was used last, so that the others expire; None if there is
+        none.
+        """
         with self._changed:
             kept = self._kept.get(account_id)
             found = kept.pop() if kept else None
@@ -159,7 +170,9 @@ class SmtpConnectionPool:
             return removed
 
     def _has_closer(self) -> bool:
-        """Whether a thread runs that closes unused connections; otherwise none may be kept."""
+        """Start the thread that closes unused connections, unless it runs. Returns False if that fails; then none may
+        be kept.
+        """
         if self._closer is None:
             closer = threading.Thread(target=self._run, name="kept smtp connections", daemon=True)
             try:
@@ -171,7 +184,7 @@ class SmtpConnectionPool:
         return True
 
     def _run(self) -> None:
-        """Close unused connections; this thread runs while there are any."""
+        """Close connections that have been unused for too long. Runs in a thread of its own until none is left."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._is_stopped, max(self._longest / 4, _SHORTEST_LOOK))
@@ -189,7 +202,11 @@ _PATIENCE = 3.0
 
 
 class SmtpDelivery:
-    """One attempt; call `close` last. `refused`: the rejected recipients. `copy`: the appliance's copy for Sent."""
+    """One attempt to send a message over SMTP. Call `close` last.
+
+    `refused`: the recipients that the server rejected. `copy`: the message as the mirror of Sent will show it, once the
+    server has all of it.
+    """
 
     def __init__(
         self,
@@ -207,7 +224,9 @@ class SmtpDelivery:
         self.copy: SentCopy | None = None
 
     def attempt(self) -> Verdict:
-        """Try to deliver the message. Raises RemoteFault, OperationClosed, and NotFound if the mailbox was removed."""
+        """Try to send the message, and return the verdict. Raises RemoteFault, OperationClosed, and NotFound if the
+        mailbox was removed.
+        """
         account_id = self._work.account_id
         endpoint = self._logins.endpoint(account_id, "smtp")
         self._session = self._pool.take(account_id, endpoint)
@@ -217,15 +236,19 @@ class SmtpDelivery:
         return verdict
 
     def close(self, *, politely: bool) -> None:
-        """Close the connection. `politely`: with QUIT, which is safe only between messages; elsewhere it could become
-        mail.
+        """Close the connection, unless it was returned to the pool.
+
+        `politely`: send QUIT first. That is safe only after a complete message: in the middle of one, it would become
+        part of the mail.
         """
         session, self._session = self._session, None
         if session is not None:
             session.quit() if politely else session.close()
 
     def _keep(self, endpoint: Endpoint) -> None:
-        """Return the connection to the pool, so that the next message need not wait until this one is recorded."""
+        """Return the connection to the pool before the result is recorded, so that the next message need not wait for
+        that.
+        """
         try:
             if self._session is not None and self._pool.keep(self._work.account_id, endpoint, self._session):
                 self._session = None
@@ -233,9 +256,10 @@ class SmtpDelivery:
             log.exception("smtp_connection_not_kept", extra={"operation": self._work.operation_id})
 
     def _try_kept_connection(self) -> Verdict | None:
-        """Return the verdict from a kept connection; None if there is none or it is unusable.
+        """Try to send over a connection kept from an earlier message, and return the verdict.
 
-        An unusable one is closed. Then nobody can have received the message, and no reply was about it.
+        Returns None if there is no such connection, or if it fails before the server asks for the message. Then nobody
+        can have received the message, and the caller opens a new connection.
         """
         session = self._session
         if session is None:
@@ -258,7 +282,9 @@ class SmtpDelivery:
         return self._send_content() if isinstance(verdict, Continue) else verdict
 
     def _request_data(self, session: SmtpConnection) -> Verdict:
-        """Send everything up to DATA; return Continue if the server asks for the message."""
+        """Send sender, recipients and DATA. Returns Continue if the server asks for the message, otherwise the
+        verdict.
+        """
         work = self._work
         eight_bit = not work.wire.isascii()
         if work.envelope.smtputf8 and not {"SMTPUTF8", "8BITMIME"} <= session.extensions:  # RFC 6531 3.1
@@ -301,7 +327,7 @@ class SmtpDelivery:
         return next((verdict for verdict in refused if isinstance(verdict, Refused)), refused[0])
 
     def _send_content(self) -> Verdict:
-        """Send the message that the server has asked for, and the final dot."""
+        """Send the message that the server has asked for and its final dot, and return the verdict."""
         session = self._session
         assert session is not None  # noqa: S101 - somebody has just invited it
         session.send_body(self._work.wire)
@@ -318,7 +344,10 @@ class SmtpDelivery:
 
 
 def _judge_on(session: SmtpConnection, step: Step, reply: Reply) -> Verdict:
-    """Return the verdict of `judge_reply`. Raises RemoteFault if a reply is only about a kept connection."""
+    """Return the verdict for a reply to this step.
+
+    Raises RemoteFault if the connection was kept from an earlier message and the reply is only about the connection.
+    """
     if session.accepted_count and is_about_connection(step, reply):
         raise RemoteFault("smtp", "disconnected", "The SMTP server closed the connection that was kept open.", reply)
     return judge_reply(step, reply)

@@ -1,5 +1,7 @@
 """The meaning of a reply or a fault at each phase of sending. Pure: values in, a verdict out.
 
+The rows are phases of sending, the columns are replies:
+
                      2xx/354    4xx            5xx                           lost, silent, malformed, too long
     connecting       continue   nobody         nobody (no login: sign in)    nobody
     envelope, data   continue   nobody         refused (no login: sign in)   nobody
@@ -11,7 +13,7 @@
 
 Until the final dot nobody can have received the message (RFC 5321 4.1.1.4). After the dot only the reply decides, and a
 server that disconnects without one may have accepted it (RFC 5321 6.1, RFC 1047). A 421 after the dot is about the
-connection, not about the message, so it decides nothing.
+connection, not about the message, so the outcome stays unknown.
 
 On a connection kept from an earlier message, a 421, a reply that makes no sense, or a lost connection concerns only the
 connection. If the server has not asked for the message yet, the connection is closed and a new one is opened. Every
@@ -32,20 +34,22 @@ Cause = Literal["unavailable", "throttled", "login", "smtputf8", "internal"]
 
 @dataclass(frozen=True)
 class Continue:
-    """The server agreed; the next step follows."""
+    """Verdict: the server agreed, and the next step of sending follows."""
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """The server has accepted responsibility for the message."""
+    """Verdict: the server has accepted responsibility for the message."""
 
     reply: Reply
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The server refused permanently; nobody received the message. `why`: a sentence of ours, if the code is not
-    specific.
+    """Verdict: the server refused the message permanently, and nobody received it.
+
+    `reply`: the server's reply, or None if the appliance itself found the reason. `why`: a sentence for the user if the
+    code is not specific.
     """
 
     code: FailureCode
@@ -55,7 +59,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class TemporaryFailure:
-    """Nobody received the message, and another attempt may succeed.
+    """Verdict: nobody received the message, and another attempt may succeed.
 
     `error`: the problem of the mailbox, if any; `server`: the server that reported it; `wait`: the seconds that the
     server asked for, if any.
@@ -69,12 +73,12 @@ class TemporaryFailure:
 
 @dataclass(frozen=True)
 class Uncertain:
-    """The message may have been accepted; this connection cannot reveal more."""
+    """Verdict: the message may have been accepted, and the connection cannot show whether it was."""
 
 
 @dataclass(frozen=True)
 class Removed:
-    """The mailbox was removed or the operation is over; the dot was not sent."""
+    """Verdict: the mailbox was removed or the operation has ended, before the final dot was sent."""
 
 
 Verdict = Continue | Accepted | Refused | TemporaryFailure | Uncertain | Removed
@@ -133,14 +137,19 @@ def judge_reply(step: Step, reply: Reply) -> Verdict:
 
 
 def is_about_connection(step: Step, reply: Reply) -> bool:
-    """Whether a reply to MAIL, RCPT or DATA concerns only the connection: it is closing, or the reply does not fit the
-    step.
+    """Whether a reply to MAIL, RCPT or DATA concerns only the connection.
+
+    That is a 421, by which the server closes the connection, or a reply that does not fit the step.
     """
     return reply.code == 421 or reply.code // 100 not in (4, 5, 3 if step == "data" else 2)
 
 
 def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
-    """Return the verdict if no reply came or the login failed."""
+    """Return the verdict for an error other than a reply to a command: a lost connection, a timeout, or a refused
+    login.
+
+    `phase`: the phase of sending in which the error occurred.
+    """
     if phase is Phase.DOT:
         return Uncertain()
     if phase is Phase.DATA and fault.reply is not None and fault.reply.code >= 500:  # the server aborted the message
@@ -149,7 +158,7 @@ def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
 
 
 def temporary_failure(fault: RemoteFault) -> TemporaryFailure:
-    """Return the verdict for a fault after which nobody can have received the message."""
+    """Return the verdict for an error before the final dot, after which nobody can have received the message."""
     causes: dict[FaultKind, Cause] = {"login_refused": "login", "throttled": "throttled"}
     return TemporaryFailure(
         causes.get(fault.kind, "unavailable"), account_error_of(fault), fault.server, fault.retry_after

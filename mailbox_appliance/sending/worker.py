@@ -1,4 +1,4 @@
-"""Runs every operation that is being sent: starts each once, lets requests wait for it, recovers interrupted ones.
+"""Runs all deliveries in progress on threads: starts each once, lets requests wait for it, recovers interrupted ones.
 
 Threads start as needed and end when idle, except for one. Their number is limited. `Queue` has lower limits for the
 mailboxes of one server and for each mailbox, so that a stalled server delays only its own mailboxes. Operations that a
@@ -44,7 +44,9 @@ MOST_SCHEDULED_PER_ACCOUNT = 1
 
 @dataclass(frozen=True)
 class Place:
-    """A resource that is used while a message is being sent, and how many operations may use it at once."""
+    """A limit on deliveries in progress: at most `most` of those that use the resource `name` (a server, a mailbox) at
+    once.
+    """
 
     name: str
     most: int
@@ -52,7 +54,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Line:
-    """Operations that take turns together: those of one mailbox, scheduled or not."""
+    """The waiting line of a mailbox, either for scheduled messages or for those that a request waits for.
+
+    `shared`: limits in common with other mailboxes. `own`: limits of this mailbox.
+    """
 
     server: str
     account_id: str
@@ -74,12 +79,12 @@ class Line:
 
     @property
     def names(self) -> Iterator[str]:
-        """Yield the names of the resources that an operation of this line uses."""
+        """The names of the limits that apply to each delivery of this line."""
         return (place.name for place in (*self.shared, *self.own))
 
 
 class Waiting(Protocol):
-    """An item that can wait in a line."""
+    """An item of a `Queue`, which knows its line."""
 
     @property
     def line(self) -> Line: ...
@@ -90,7 +95,10 @@ _Lines = dict[str, dict[Line, deque[T]]]
 
 
 class Queue(Generic[T]):
-    """A fair queue of operations. Not thread-safe: callers lock."""
+    """A fair queue of deliveries, with a line for each mailbox. Not thread-safe: callers must lock.
+
+    Times are seconds of any clock that never decreases.
+    """
 
     def __init__(self) -> None:
         # By kind, in order of priority: first what a request waits for; then by server and by mailbox.
@@ -101,27 +109,27 @@ class Queue(Generic[T]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether any operation that was taken is still in progress."""
+        """Whether any delivery is in progress, that is, was taken and has not left."""
         return bool(self._taken)
 
     def count(self, line: Line) -> int:
-        """Return how many operations wait in a line."""
+        """Return the number of deliveries that wait in a line."""
         return len(self._lines[line.is_scheduled].get(line.server, {}).get(line, ()))
 
     def add(self, one: T) -> None:
-        """Append an operation to its line."""
+        """Append a delivery to the end of its line."""
         self._line_of(one).append(one)
 
     def put_off(self, one: T, until: float) -> None:
-        """Return an operation to the head of its line at this time."""
+        """Put a delivery back to the head of its line at the time `until`."""
         heapq.heappush(self._put_off, (until, next(self._numbers), one))
 
     def next_at(self) -> float | None:
-        """Return when the first postponed operation returns; None if there is none."""
+        """Return the earliest time until which a delivery is put off; None if there is none."""
         return self._put_off[0][0] if self._put_off else None
 
     def take(self, now: float) -> T | None:
-        """Remove and return the next operation that may start, or None. It uses its resources until `leave`."""
+        """Remove and return the next delivery that may start now; None if none may. Call `leave` when it has ended."""
         self._bring_back(now)
         line = next(self._ready(self._taken), None)
         if line is None:
@@ -138,14 +146,17 @@ class Queue(Generic[T]):
         return one
 
     def leave(self, one: T) -> None:
-        """Free the resources of an operation."""
+        """End a delivery that was taken, so that others can use its server and mailbox."""
         for name in one.line.names:
             self._taken[name] -= 1
             if not self._taken[name]:
                 del self._taken[name]
 
     def count_ready(self, now: float, most: int) -> int:
-        """Return how many waiting operations could start now together, beside those in progress; at most `most`."""
+        """Return the number of waiting deliveries that could all start now, in addition to those in progress.
+
+        Counting stops at `most`.
+        """
         self._bring_back(now)
         taken, count = self._taken.copy(), 0
         for line in self._ready(taken):
@@ -158,7 +169,10 @@ class Queue(Generic[T]):
         return count
 
     def _ready(self, taken: Counter[str]) -> Iterator[Line]:
-        """Yield the lines whose first operation may start, in order; `taken` may change between two of them."""
+        """Yield the lines whose first delivery may start, those with priority first.
+
+        `taken`: the number of deliveries in progress by name of a limit. The caller may change it between two lines.
+        """
         for servers in self._lines.values():
             for lines in servers.values():
                 for line in lines:
@@ -198,11 +212,12 @@ _RECORD_WAIT, _LONGEST_RECORD_WAIT = 0.2, 60.0
 
 @dataclass(eq=False)
 class Ticket:
-    """The handle that a request waits on: set when the operation ended, was withdrawn (with its problem), or was
-    postponed.
+    """A delivery in the queue or in progress, and the handle on which a request waits for it.
 
-    `interrupted`: what an earlier process left, which must be undone first. `row`: the list row of the sent copy, if
-    the composer provided it.
+    - done: set when the attempt has ended, or the appliance stops.
+    - problem: the error for the client if the operation was withdrawn.
+    - interrupted: the state that a previous run left, which must be undone first.
+    - row: the parsed message for the list of messages, if the caller has it already.
     """
 
     operation_id: str
@@ -215,12 +230,12 @@ class Ticket:
     failures: int = 0
 
     def wait(self, seconds: float) -> bool:
-        """Whether the operation ended within this many seconds."""
+        """Wait for the delivery to end, up to this many seconds. Returns False on a timeout."""
         return self.done.wait(seconds)
 
 
 class Sender:
-    """Accepts operations to send and runs them on its threads."""
+    """Accepts deliveries and runs them on its threads."""
 
     def __init__(self, context: SendingContext) -> None:
         self._context, self._store, self._logins = context, context.store, context.logins
@@ -238,9 +253,10 @@ class Sender:
         context.events.subscribe(AccountReconnected, lambda event: self._retry_account(event.account_id))
 
     def start(self) -> None:
-        """Recover interrupted operations by the phase that they had reached; then accept more.
+        """Recover the deliveries that the previous run left unfinished, by the phase that they had reached, then accept
+        new ones.
 
-        An operation that cannot be undone now, such as on a full disk, is undone later, and not sent before.
+        If one cannot be undone now, such as on a full disk, that is tried again later; until then it is not sent.
         """
         with self._changed:
             self._start_thread()  # the thread that never ends, in case no other can be started later
@@ -258,7 +274,7 @@ class Sender:
                     self.submit(left.operation_id, left.account_id)
 
     def release(self) -> None:
-        """Start nothing more, and let every waiting request answer with the current status."""
+        """Start no more deliveries, and stop all waiting, so that requests answer with the current status."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -266,7 +282,9 @@ class Sender:
                 ticket.done.set()
 
     def stop(self, timeout: float) -> None:
-        """Stop, and wait up to `timeout` seconds for operations in progress. Unfinished ones stay in the journal."""
+        """Stop, and wait up to `timeout` seconds for deliveries in progress. The next start recovers unfinished
+        ones.
+        """
         self.release()
         self._pool.stop()
         deadline = self._clock.monotonic() + timeout
@@ -277,16 +295,18 @@ class Sender:
                 thread.join(max(0.0, deadline - self._clock.monotonic()))
 
     def submit(self, operation_id: str, account_id: str, row: ParsedMessage | None = None) -> Ticket:
-        """Queue an operation, or join a request that already waits for it. `row`: of the sent copy, from its
-        composer.
+        """Queue an operation, and return the ticket to wait on. If it is queued already, its existing ticket is
+        returned.
+
+        `row`: the parsed message for the list of messages, if the caller has it already.
         """
         return self._submit(operation_id, self._line(account_id), row=row)
 
     def begin_due(self, operation_id: str, account_id: str) -> bool:
-        """Queue a scheduled operation that is due, unless it is already in progress.
+        """Queue a scheduled operation that is due, unless it is queued or in progress already.
 
-        It can still be canceled until its turn comes; then permissions, mailbox and sender are checked again. Return
-        False if the line of its mailbox is full: call again when one of its operations has ended.
+        It can still be canceled until an attempt begins; then permissions, mailbox and sender are checked again.
+        Returns False if the line of its mailbox is full; call this again after one of its deliveries has ended.
         """
         with self._changed:
             if self._stopping or operation_id in self._tickets:
@@ -303,15 +323,17 @@ class Sender:
         return self._queue.is_busy
 
     def _retry_account(self, account_id: str) -> None:
-        """Retry what failed with the previous credentials of a mailbox, including what failed a moment ago."""
+        """Retry the failed deliveries of a mailbox that has new credentials, including those that are just ending."""
         self._pool.renew(account_id)
         self._recorder.retry_soon(account_id)
 
     def _take_back(self, left: OpenDelivery) -> bool:
-        """Undo an interrupted operation that nobody received; return whether it is over.
+        """Undo a delivery that the previous run began and did not finish; nobody has received it. Returns True if that
+        is all.
 
-        A scheduled one is queued again. One that no client has seen is withdrawn: its client got no answer, and may
-        repeat the request with the same key.
+        - A scheduled one is queued again.
+        - One that no client has seen is withdrawn: its client got no answer, and may repeat the request.
+        - Any other is not changed, and False is returned: the caller submits it.
         """
         if left.kind == "scheduled":
             return self._recorder.requeue(self._store.deliveries.get_work(left.operation_id), "interrupted")
@@ -343,7 +365,7 @@ class Sender:
             return ticket
 
     def _line(self, account_id: str, *, is_scheduled: bool = False) -> Line:
-        """Return the line by the current server; it only decides which mailboxes share resources."""
+        """Return the line of a mailbox at its current server. If the server is unknown, its name is empty."""
         try:
             endpoint = self._logins.endpoint(account_id, "smtp")
         except (NotFound, Unsupported, RemoteFault, *DATABASE_ERRORS):  # the attempt itself handles these errors
@@ -351,7 +373,10 @@ class Sender:
         return Line(f"{endpoint.host.lower()}:{endpoint.port}", account_id, is_scheduled)
 
     def _ensure_threads(self, coming: int = 0) -> None:
-        """Start one more thread if there are too few for all that may start. `coming`: threads about to become idle."""
+        """Start one more thread if there are fewer idle threads than deliveries that may start, and wake an idle one.
+
+        `coming`: the number of threads that are about to become idle.
+        """
         # A notified thread counts as idle until it wakes, so idle threads are compared with all waiting operations.
         enough = self._idle + coming
         if len(self._threads) < MOST_THREADS and self._queue.count_ready(time.monotonic(), enough + 1) > enough:
@@ -383,7 +408,10 @@ class Sender:
             del ticket  # free the message: the next operation may be long in coming
 
     def _next(self) -> Ticket | None:
-        """Return the next operation; None if this thread should end, which leaves another idle one."""
+        """Wait for the next delivery and remove it from the queue. Returns None if this thread must end.
+
+        A thread ends when the appliance stops, or after 20 idle seconds if another thread is idle.
+        """
         with self._changed:
             until = time.monotonic() + _IDLE_SECONDS
             while not self._stopping:
