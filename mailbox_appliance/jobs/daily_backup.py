@@ -1,7 +1,8 @@
-"""The daily backup (retried each hour; old ones are removed), and a warning about low disk space.
+"""The daily backup, and a warning about low disk space.
 
-The existing backups show when the last one was made. A backup from the future does not count: the clock was wrong then
-or is wrong now. The first check comes a minute after the start, so that it does not slow the start down.
+A backup is due 24 hours after the last daily one, which is found among the existing backups. One with a time in the
+future is ignored: the clock was wrong then or is wrong now. A failed backup is retried each hour. After each success,
+old daily backups are removed. The first check comes a minute after the start, so that it does not slow the start down.
 """
 
 import logging
@@ -29,7 +30,7 @@ _DAY, _STALE = timedelta(hours=24), timedelta(hours=48)
 
 
 class DailyBackup:
-    """Makes the daily backup on a thread of its own."""
+    """Makes the daily backups, on a thread of its own."""
 
     def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, job: ExclusiveJob) -> None:
         self._store, self._settings, self._events, self._clock = store, settings, events, clock
@@ -40,16 +41,20 @@ class DailyBackup:
         self._newest: datetime | None = None
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; the first check comes a minute later."""
         self._task.start()
 
     def stop(self, timeout: float) -> None:
-        """Stop making backups, and abort one that is in progress."""
+        """Make no more backups, abort one in progress, and wait up to `timeout` seconds for that."""
         self._task.stop(timeout)
 
     @property
     def trouble(self) -> BackupTrouble | None:
-        """`failed` or `overdue` for the last daily backup; None if it is recent, or if daily backups are off."""
+        """The problem with daily backups, if any.
+
+        `failed` if the last attempt failed; `overdue` if the newest daily backup is older than 48 hours; otherwise
+        None. Always None if daily backups are off.
+        """
         if not self._settings.flag("backup.daily"):
             return None
         if self._failed is not None:
@@ -57,7 +62,7 @@ class DailyBackup:
         return "overdue" if self._age() > _STALE else None
 
     def warning(self) -> str | None:
-        """Return a warning for operators if the last daily backup failed or is too old, otherwise None."""
+        """Return a warning for operators if the last daily backup failed or is overdue, otherwise None."""
         trouble, failed = self.trouble, self._failed
         if trouble == "failed":
             return f"The daily backup failed. The appliance tries again every hour. {failed}"
@@ -72,7 +77,7 @@ class DailyBackup:
         return timedelta() if self._newest is None else self._clock.now() - self._newest
 
     def run_once(self) -> None:
-        """Make a backup if one is due."""
+        """Make a backup if one is due. Failures are logged, and shown by `warning`."""
         # a new appliance has no data to lose
         if not self._settings.flag("backup.daily") or not self._store.members.has_any():
             self._failed = None
@@ -134,7 +139,9 @@ class DailyBackup:
 
 
 class DiskSpaceWatch:
-    """Checks the free disk space on a thread of its own."""
+    """Checks the free disk space every minute, and logs when it becomes low and when that ends. Has a thread of its
+    own.
+    """
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings = store, settings
@@ -146,11 +153,13 @@ class DiskSpaceWatch:
         self._task.start()
 
     def stop(self, timeout: float) -> None:
-        """Stop checking."""
+        """Stop checking, and wait up to `timeout` seconds for the thread to end."""
         self._task.stop(timeout)
 
     def run_once(self) -> None:
-        """Check once. A warning ends only when free space exceeds the limit by a tenth, so that it is not logged
+        """Check the free disk space once, and log a change.
+
+        The space counts as sufficient again only at a tenth above the limit, so that small changes are not logged
         repeatedly.
         """
         low = self._settings.number("store.low_space_mib")

@@ -1,7 +1,7 @@
 """Confirms the license with its issuer every day, and again after an hour if that fails.
 
-The result is stored with the license, so a restart changes nothing. A license that was replaced during the request is
-left unchanged. A denial by the issuer counts as no confirmation: the same grace period applies.
+The result is stored with the license, so it survives a restart. It is dropped if the license was replaced during the
+request. A denial by the issuer counts as a failure to confirm: the license stays valid for the same grace period.
 """
 
 import logging
@@ -23,23 +23,25 @@ _EVERY = 60.0  # seconds between two checks of the clock
 
 
 class LicenceCheck:
-    """Asks the issuer on a thread of its own; there is no thread if licenses are not confirmed online."""
+    """Confirms the license with its issuer, on a thread of its own. The thread runs only if licenses are confirmed
+    online.
+    """
 
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self._store, self._settings, self._clock = store, settings, clock
         self._task = PeriodicTask("licence", self.run_once, _EVERY)
 
     def start(self) -> None:
-        """Start the thread if an address for confirmations is set."""
+        """Start the thread, if the setting `license.verify_url` is set."""
         if licence.verify_url(self._settings):
             self._task.start()
 
     def stop(self, timeout: float) -> None:
-        """Stop asking; a request in progress is abandoned after `timeout` seconds."""
+        """Stop confirming; a request in progress is abandoned after `timeout` seconds."""
         self._task.stop(timeout)
 
     def run_once(self) -> None:
-        """Ask the issuer if it is time to, and record the result."""
+        """Confirm the license with its issuer if that is due, and store the result."""
         found = licence.load_installed(self._store.stored_settings.find(licence.STORED_AS))
         if found is None or not self._is_due(found):
             return

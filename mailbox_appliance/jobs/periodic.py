@@ -1,4 +1,4 @@
-"""A task that runs repeatedly on a thread of its own; a failure is logged, and the next run follows."""
+"""Runs a task repeatedly on a thread of its own. A failure is logged, and the next run follows as usual."""
 
 import logging
 import threading
@@ -8,17 +8,19 @@ log = logging.getLogger(__name__)
 
 
 class PeriodicTask:
-    """A thread that runs a function, then waits a fixed number of seconds before the next run."""
+    """A thread that runs a function, then waits a fixed time before the next run."""
 
     def __init__(self, name: str, look: Callable[[], None], every: float, *, at_once: bool = True) -> None:
-        """`at_once`: run the first time immediately."""
+        """`name`: of the thread. `look`: the function to run. `every`: the seconds between two runs. `at_once`: whether
+        the first run is immediate, not after `every` seconds.
+        """
         self._name, self._task, self._every, self._at_once = name, look, every, at_once
         self._stopping, self._wakeup = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the task is to end; a long run can check it."""
+        """Whether `stop` was called; a long run should check this and end early."""
         return self._stopping.is_set()
 
     def start(self) -> None:
@@ -27,14 +29,14 @@ class PeriodicTask:
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Stop the task; wait up to `timeout` seconds for a run in progress."""
+        """Start no further run, and wait up to `timeout` seconds for a run in progress."""
         self._stopping.set()
         self._wakeup.set()
         if self._thread is not None:
             self._thread.join(timeout)
 
     def wake(self) -> None:
-        """Run as soon as possible."""
+        """Start the next run as soon as possible, instead of at its time."""
         self._wakeup.set()
 
     def _loop(self) -> None:

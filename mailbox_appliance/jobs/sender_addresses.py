@@ -1,7 +1,7 @@
-"""Asks providers which addresses their mailboxes may send from: on connecting, at the start, and every day.
+"""Fetches the addresses that mailboxes may send from: when a mailbox is connected, at the start, and every day.
 
 If a provider does not answer, the earlier addresses stay valid, and it is asked again in an hour. No request waits for
-it, and nothing but the allowed sender addresses of a mailbox depends on it.
+the answer, and nothing but the allowed sender addresses of a mailbox depends on it.
 """
 
 import logging
@@ -23,7 +23,7 @@ _LOOK = 60.0
 
 
 class SenderAddressRefresher:
-    """Asks providers on a thread of its own."""
+    """Fetches the allowed sender addresses of mailboxes from their providers, on a thread of its own."""
 
     def __init__(self, store: Store, logins: Logins, events: Events, clock: Clock) -> None:
         self._store, self._logins, self._clock = store, logins, clock
@@ -39,11 +39,11 @@ class SenderAddressRefresher:
         self._task.start()
 
     def stop(self, timeout: float) -> None:
-        """Stop asking; a request in progress is abandoned after `timeout` seconds."""
+        """Stop fetching; a request in progress is abandoned after `timeout` seconds."""
         self._task.stop(timeout)
 
     def run_once(self) -> None:
-        """Ask for the mailboxes that are due; only one run at a time."""
+        """Fetch the addresses of all mailboxes that are due. A second concurrent call waits for the first."""
         with self._running:
             for account_id in self._store.sender_addresses.list_accounts():
                 if self._task.is_stopping:
@@ -54,7 +54,7 @@ class SenderAddressRefresher:
                     self._reschedule(account_id, expected, seconds)
 
     def _ask_provider(self, account_id: str) -> bool:
-        """Store the addresses that the provider reports; return whether it answered."""
+        """Fetch and store the addresses of a mailbox. Returns False if the provider did not answer."""
         try:
             told = self._logins.fetch_sender_addresses(account_id)
         except NotFound:
@@ -72,7 +72,10 @@ class SenderAddressRefresher:
             return self._next_at.setdefault(account_id, 0.0)
 
     def _reschedule(self, account_id: str, expected: float, seconds: float) -> None:
-        """Ask again later, unless the schedule changed while the answer was awaited."""
+        """Plan the next fetch for a mailbox in this many seconds, unless its planned time is no longer `expected`.
+
+        That is so if the mailbox was connected again or removed during the fetch.
+        """
         with self._lock:
             if self._next_at.get(account_id) == expected:
                 self._next_at[account_id] = self._clock.monotonic() + seconds

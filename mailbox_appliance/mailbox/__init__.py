@@ -1,6 +1,7 @@
-"""Changes at a mail server on request: flags, moves, drafts, attachments. The server is changed first, then the store.
+"""Changes that clients request at a mail server: flags, moves, drafts. Also fetches attachments and missing bodies.
 
-`sync` fetches mail and `sending` sends it. `operations` checks permissions and forms the answers.
+The server is changed first, then the store's mirror of the mailbox. `sync` fetches mail and `sending` sends it.
+`operations` checks permissions and forms the answers.
 
     actions       runs bulk actions: with folders, or with labels if the server has them
     bulk          the common parts of bulk actions: plan, match on the server, role folders, permanent deletion

@@ -1,4 +1,7 @@
-"""Runs bulk actions on messages, with folders or with labels: at the server first, then in the store."""
+"""Runs bulk actions on messages, such as archiving many at once: at the server first, then in the store.
+
+A server has either folders, or labels (Gmail); each has its own runner.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -35,9 +38,9 @@ if TYPE_CHECKING:
 def perform(
     connections: Connections, store: "Store", events: Events, account_id: str, wanted: MessageAction
 ) -> MessageActionResult:
-    """Run the action and return the outcome for each message.
+    """Run the action on the messages that it names, and return the outcome for each of them.
 
-    Raises RemoteFault if nothing could even be tried, and AllMailHidden.
+    Raises RemoteFault if the server could not be reached and no message has succeeded, and AllMailHidden.
     """
     outcomes = BulkOutcomes(wanted)
     located = store.mailbox_writer.locate(account_id, wanted.message_ids)
@@ -63,14 +66,20 @@ def _not_done_yet(
     outcomes: BulkOutcomes,
     stays: Callable[[MessageAction, LocatedMessage], bool],
 ) -> list[LocatedMessage]:
-    """Return the messages that still need the action; record the rest as succeeded."""
+    """Return the messages that still need the action, and record the others as succeeded.
+
+    `stays`: returns whether a message is already as the action would make it.
+    """
     there = [message for message in messages if stays(wanted, message)]
     outcomes.mark_succeeded(ids_of(there))
     return [message for message in messages if message not in there]
 
 
 class FolderRunner(BulkRunner[FolderRole | None]):
-    """Runs an action on a server with folders. How: the role of the target folder, if the action implies one."""
+    """Runs a bulk action on a server with folders, one group of messages at a time.
+
+    A group has a source folder and the role of its target folder, which is None unless the action determines it.
+    """
 
     def _run_group(self, mailbox: ImapMailbox, group: ActionGroup[FolderRole | None]) -> None:
         folder, role, messages = group
@@ -115,8 +124,10 @@ NO_EDIT = FlagEdit(frozenset(), frozenset())
 
 @dataclass(frozen=True)
 class LabelSteps:
-    """The commands for a message: the folder to move it to, the flags and labels to change there, or its permanent
-    removal.
+    """The changes to a message on a server with labels, in this order.
+
+    `goes_to`: the role of the folder to move it to, if any. `edit`: the flags and labels to change. `is_removed`:
+    whether it is deleted permanently instead.
     """
 
     goes_to: FolderRole | None = None
@@ -125,7 +136,11 @@ class LabelSteps:
 
 
 def why_labels_impossible(wanted: MessageAction) -> FailureCode | None:
-    """Return why the action can succeed for no message, as far as that is known without the server."""
+    """Return the reason why the action cannot succeed for any message on a server with labels, before the server is
+    used.
+
+    Returns None if it may succeed.
+    """
     if not all(map(folder_roles.is_valid_label_name, wanted.labels)):
         return "label_invalid"
     if wanted.action != "move":
@@ -142,7 +157,9 @@ def why_labels_impossible(wanted: MessageAction) -> FailureCode | None:
 
 
 def plan_label_steps(wanted: MessageAction, message: LocatedMessage) -> LabelSteps:
-    """Return the commands for a message. Only for an action that `why_labels_impossible` does not reject."""
+    """Return the changes to a message for this action. `why_labels_impossible` must have returned None for the
+    action.
+    """
     if (edit := flag_edit(wanted)) is not None:
         return LabelSteps(edit=edit)
     target = wanted.target
@@ -167,7 +184,7 @@ def _leaves_to_all_mail(message: LocatedMessage) -> FolderRole | None:
 
 
 def is_already_labeled(wanted: MessageAction, message: LocatedMessage) -> bool:
-    """Whether a message is already where the action would move it, and needs no other change."""
+    """Whether a message is already as the action would make it, by its folder and without comparing labels."""
     if message.uid is None:
         return False
     if wanted.action == "untrash":
@@ -177,7 +194,9 @@ def is_already_labeled(wanted: MessageAction, message: LocatedMessage) -> bool:
 
 
 def group_by_steps(wanted: MessageAction, messages: Iterable[LocatedMessage]) -> tuple[ActionGroup[LabelSteps], ...]:
-    """Group the messages by their folder and commands: one or two commands for each group."""
+    """Group the messages by their folder and the changes to them, so that one or two commands suffice for each
+    group.
+    """
     found: dict[tuple[int, LabelSteps], list[LocatedMessage]] = {}
     for message in messages:
         found.setdefault((message.folder.number, plan_label_steps(wanted, message)), []).append(message)
@@ -188,7 +207,7 @@ def group_by_steps(wanted: MessageAction, messages: Iterable[LocatedMessage]) ->
 
 
 class LabelRunner(BulkRunner[LabelSteps]):
-    """Runs an action on a server with labels, where messages are in All Mail, spam or trash."""
+    """Runs a bulk action on a server with labels, where each message is in All Mail, spam or trash."""
 
     def _run_group(self, mailbox: ImapMailbox, group: ActionGroup[LabelSteps]) -> None:
         folder, way, messages = group
@@ -235,8 +254,9 @@ class LabelRunner(BulkRunner[LabelSteps]):
     def _label(
         self, mailbox: ImapMailbox, folder: MirroredFolder, moved: Sequence[LocatedMessage], edit: FlagEdit
     ) -> None:
-        """Set the labels of moved messages, whatever labels the server kept. A failure makes them uncertain, not
-        failed.
+        """Change the labels of messages that were just moved to this folder.
+
+        After a failure the outcome of these messages is uncertain, since they were moved.
         """
         try:
             found = find_moved_uids(mailbox, folder, moved)

@@ -1,4 +1,4 @@
-"""The work at the mailbox's server that remains when a delivery operation has ended.
+"""Tasks at the mailbox's server that remain when a delivery has ended.
 
     remove_draft ... sent: remove the saved draft, if it is still the version that was sent
     flag_parent .... sent: mark the original as answered or forwarded (RFC 9051 2.3.2)
@@ -6,9 +6,9 @@
                      unless its saved draft is still there unchanged
 
 The first attempt is immediate; the request that waits for the send removes the draft itself. Retries follow after 60 s,
-growing to 30 minutes, as many as fit into a day: attempts are counted, not hours, since the appliance may be off. Work
-that is given up leaves a warning in the result; only `keep_draft` is never given up. All of it is idempotent.
-`sending.scheduler` knows when it is due.
+growing to 30 minutes. After 52 attempts, about a day, a task is given up with a warning in the result of the delivery;
+only `keep_draft` is never given up. Every task can be repeated without harm. The timer (`sending.scheduler`) starts
+tasks that are due.
 """
 
 import logging
@@ -50,7 +50,9 @@ _GIVEN_UP = {
 
 
 class PostSendTasks:
-    """Runs these tasks. May be used from any thread; the tasks of one operation run one after the other."""
+    """Runs the tasks that remain after deliveries. May be used from any thread; one task of a delivery runs at a
+    time.
+    """
 
     name = "aftermath"
 
@@ -60,30 +62,34 @@ class PostSendTasks:
         self._locks = KeyedLocks()
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:
-        """Return the mailboxes with tasks that are due."""
+        """Return the IDs of the mailboxes with tasks that are due at `now`."""
         return self._store.schedule.list_chore_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """Run the due tasks of a mailbox; postpone those that fail."""
+        """Run the due tasks of a mailbox, and plan a later attempt for those that fail. Ends early once `stopping` is
+        set.
+        """
         for chore in self._store.schedule.list_due_chores(self._clock.now(), account_id):
             if stopping.is_set():
                 return
             self._run_task(chore, stopping)
 
     def run_now(self, operation_id: str) -> bool:
-        """Run the remaining tasks of an operation now, in this thread; return whether none is left.
+        """Run the remaining tasks of a delivery now, in this thread. Returns whether none is left.
 
-        If the store cannot be written, completed work stands and the rest stays due.
+        If the store cannot be written, the error is logged, and tasks not recorded as done are repeated later.
         """
         self._run_tasks_of(operation_id)
         return not self._store.schedule.list_chores(operation_id)
 
     def is_draft_left(self, operation_id: str) -> bool:
-        """Whether the saved draft of a sent operation is still to be removed."""
+        """Whether the saved draft of a delivery still has to be removed."""
         return any(chore.kind == "remove_draft" for chore in self._store.schedule.list_chores(operation_id))
 
     def remove_draft_now(self, operation_id: str) -> None:
-        """Run only `remove_draft` of an operation, as `run_now` does."""
+        """Remove the saved draft of a delivery now, in this thread, if that remains to be done. A failure is retried
+        later.
+        """
         self._run_tasks_of(operation_id, "remove_draft")
 
     def _run_tasks_of(self, operation_id: str, kind: PostSendTaskKind | None = None) -> None:
@@ -130,7 +136,10 @@ class PostSendTasks:
         self._store.schedule.postpone_chore(chore, self._clock.now() + timedelta(seconds=wait))
 
     def _carry_out(self, chore: PostSendTask) -> str | None:
-        """Run one task and return a warning for the result, if any. Raises RemoteFault, SyncRequired, NotFound."""
+        """Run one task. Returns a warning for the result of the delivery, or None.
+
+        Raises RemoteFault, NotFound if the mailbox was removed, SyncRequired if the message is not where it was.
+        """
         if chore.kind == "keep_draft":
             self._keep_draft(chore)
         elif chore.kind == "remove_draft":

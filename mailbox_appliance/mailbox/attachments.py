@@ -1,10 +1,13 @@
 """Attachments, raw messages and missing bodies: from the cache, or fetched once from the server.
 
-our copy, not filed yet ... from the message as it was sent
+The source of an attachment that is not cached:
+
+sent, not in Sent yet ..... the message as it was sent
 parsed completely ......... the raw message is fetched, and the parser extracts the part
 large ..................... only the part is fetched, in pieces, and decoded while it arrives
 
-Everything is cached before a client gets the first byte, so a slow client holds no connection to a server.
+Everything is cached before a client gets the first byte, so that a slow client does not occupy a connection to a
+server.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +47,10 @@ _SOURCE = ""
 
 @dataclass(frozen=True)
 class PartRequest:
-    """A part of a message, or its raw message (part ''), with the properties for the answer. `size`: as listed."""
+    """A request for a part of a message, or for the raw message (`part` is empty), with the properties for the answer.
+
+    `part`: the IMAP number of the part. `size`: in bytes, as the list of attachments shows it.
+    """
 
     account_id: str
     message: LocatedMessage
@@ -55,7 +61,10 @@ class PartRequest:
 
 
 class AttachmentFetcher:
-    """Finds and fetches parts. May be used from any thread; concurrent requests for a part fetch it once."""
+    """Finds and fetches attachments and raw messages. May be used from any thread.
+
+    Concurrent requests for the same part fetch it once.
+    """
 
     def __init__(self, store: "Store", connections: Connections, settings: Settings, events: Events) -> None:
         self._store, self._connections, self._events = store, connections, events
@@ -65,29 +74,30 @@ class AttachmentFetcher:
 
     @property
     def _cache_limit(self) -> int:
-        """The limit of the cache in bytes; it can change at runtime."""
+        """The limit of the cache in bytes, by the current setting."""
         return self._settings.number("sync.cache_mib") << 20
 
     def request_attachment(self, account_id: str, message_id: str, attachment_id: str) -> PartRequest:
-        """Return the request for a listed attachment. Raises NotFound."""
+        """Return a request for an attachment of a message, for `find` and `fetch`. Raises NotFound."""
         listed, part = self._store.messages.get_attachment(account_id, message_id, attachment_id)
         message = self._locate(account_id, message_id)
         return PartRequest(account_id, message, part, listed.mime_type, listed.filename, listed.size_bytes)
 
     def request_source(self, account_id: str, message_id: str) -> PartRequest:
-        """Return the request for a raw message. Raises NotFound."""
+        """Return a request for a raw message, for `find` and `fetch`. Raises NotFound."""
         message = self._locate(account_id, message_id)
         return PartRequest(account_id, message, _SOURCE, "message/rfc822", f"{message_id}.eml", message.size)
 
     def find(self, wanted: PartRequest) -> Download | None:
-        """Return the part if it is available locally."""
+        """Return the part if it is in the cache, otherwise None. Does not use the server."""
         reading = self._store.part_cache.open(wanted.message.number, wanted.part)
         return None if reading is None else _to_download(wanted, reading)
 
     def fetch(self, wanted: PartRequest) -> Download:
-        """Return the part, fetched from the server if necessary.
+        """Return the part from the cache, or fetch it from the server.
 
-        Raises SyncRequired if the message is no longer there, and the problem that stands for a RemoteFault.
+        Raises SyncRequired if the message is no longer where it was. A failure of the server is raised as a Problem for
+        the client, such as Unavailable.
         """
         try:
             return _to_download(wanted, self._fetch(wanted))
@@ -95,12 +105,14 @@ class AttachmentFetcher:
             raise problem_of(fault) from fault
 
     def find_uid(self, mailbox: ImapMailbox, wanted: LocatedMessage) -> int | None:
-        """Select the folder of a message and return the UID of the message; None if it is not there."""
+        """Return the UID of a message, and leave its folder selected; None if the message is no longer in that
+        folder.
+        """
         found, _ = match_on_server(self._store, mailbox, wanted.folder, [wanted])
         return found[0].uid if found else None
 
     def missing_error(self, message: LocatedMessage) -> SyncRequired:
-        """Return the problem for a message that is no longer where it was, and start a sync of its folder."""
+        """Start a sync of the folder from which a message has vanished, and return the error to raise."""
         self._events.publish(FolderWritten(message.folder.account_id, message.folder.path))
         return SyncRequired()
 
@@ -128,7 +140,11 @@ class AttachmentFetcher:
         return reading
 
     def _correct_sizes(self, wanted: PartRequest, size: int) -> None:
-        """Record the exact sizes. Before that, sizes are those that the server reported, or derived from them."""
+        """Record the exact sizes of attachments, now that the part or raw message is known; earlier sizes are
+        estimates.
+
+        `size`: the size of the fetched part in bytes.
+        """
         if wanted.part != _SOURCE:
             sizes = {(wanted.part, wanted.media_type): size}
         elif size > MAX_SIZED_BYTES or (source := self._store.part_cache.open(wanted.message.number, _SOURCE)) is None:
@@ -154,7 +170,7 @@ class AttachmentFetcher:
         return self._extract_from_source(wanted)
 
     def _own_source(self, wanted: PartRequest) -> bytes | None:
-        """Return the message as it was sent, if it is a copy of ours that is not on the server yet."""
+        """Return a message as the appliance sent it, if it is not on the server yet; otherwise None."""
         message = wanted.message
         if message.uid is not None:
             return None
@@ -162,7 +178,11 @@ class AttachmentFetcher:
         return None if found is None else found.read()
 
     def _fetch_part_alone(self, wanted: PartRequest) -> CachedPartReader | None:
-        """Fetch the part by the server's number for it; return None if the server has no such part."""
+        """Fetch and cache a part by its number, without the rest of the message. Returns None if the server lists no
+        such part.
+
+        Raises SyncRequired if the message is no longer where it was.
+        """
         with self._connections.borrow(wanted.account_id) as mailbox:
             uid = self.find_uid(mailbox, wanted.message)
             part = _find_part(mailbox.fetch_structure(uid), wanted.part) if uid is not None else None
@@ -183,7 +203,10 @@ class AttachmentFetcher:
         return self._keep(wanted, iter([_extract_part(source, wanted.part)]))
 
     def _read_pieces(self, wanted: PartRequest) -> Iterator[bytes]:
-        """Yield the encoded part in pieces; the connection is borrowed again every few pieces."""
+        """Yield the encoded part in pieces.
+
+        After every 16 pieces, other requests may use the mailbox's connection.
+        """
         most = min(self._cache_limit, MAX_FETCHED_BYTES)
         _require_size(wanted.size, most)  # the server reported this size; it can be wrong
         offset, is_through = 0, False
@@ -213,7 +236,7 @@ def _to_download(wanted: PartRequest, reading: CachedPartReader) -> Download:
 
 
 def _require_size(size: int, most: int) -> None:
-    """Raise RemoteFault (`unsupported`) for more than `most` bytes."""
+    """Raise RemoteFault (kind `unsupported`) if `size` exceeds `most`, both in bytes."""
     if size > most:
         reason = f"It is larger than {most >> 20} MiB. Use another mail program for it."
         raise RemoteFault("imap", "unsupported", reason)
@@ -227,7 +250,7 @@ def _extract_part(source: bytes, part: str) -> bytes:
 
 
 def _find_part(part: ListedPart, number: str) -> ListedPart | None:
-    """Return the part with this number. Parts inside an attached message are not listed."""
+    """Return the part with this IMAP number in the structure of a message; None if there is none."""
     left = [part]
     while left:
         each = left.pop()
@@ -244,7 +267,7 @@ _HEADER_ONLY = 0
 
 
 class BodyFetcher:
-    """Fetches bodies. May be used from any thread."""
+    """Fetches the bodies of messages of which only the header is mirrored. May be used from any thread."""
 
     def __init__(
         self,
@@ -253,7 +276,7 @@ class BodyFetcher:
         parts: AttachmentFetcher,
         make_reader: Callable[[], HtmlReader] = lambda: TAG_READER,
     ) -> None:
-        """`make_reader`: returns a reader for all HTML of one message. It reads everything, since the text is
+        """`make_reader`: returns the reader for all HTML of one message. It must read the whole text, since that is
         stored.
         """
         self._store, self._connections, self._attachment_fetcher, self._make_reader = (
@@ -266,7 +289,8 @@ class BodyFetcher:
     def ensure_body(self, account_id: str, message_id: str) -> None:
         """Fetch and store the body of a message unless it is stored already. Waits for the server.
 
-        Raises SyncRequired if the message is no longer there, and the problem that stands for a RemoteFault.
+        Raises SyncRequired if the message is no longer where it was. A failure of the server is raised as a Problem for
+        the client, such as Unavailable.
         """
         message = self._locate(account_id, message_id)
         if message is None:
@@ -277,7 +301,7 @@ class BodyFetcher:
                 self._fetch_and_store(account_id, message)
 
     def _locate(self, account_id: str, message_id: str) -> LocatedMessage | None:
-        """Return the message, or None if its body is stored."""
+        """Return a message whose body is not stored. None if it is stored, or if there is no such message."""
         found = self._store.mailbox_writer.locate(account_id, [message_id]).get(message_id)
         return found if found is not None and found.body == _HEADER_ONLY else None
 

@@ -1,5 +1,7 @@
-"""The common parts of bulk actions: the plan for each message, role folders, matching on the server, running,
-deletion.
+"""The common parts of bulk actions, such as archiving many messages at once.
+
+They plan the change for each message, find or create the target folder, check that the server still has the messages,
+run the commands group by group, and delete permanently.
 """
 
 import re
@@ -57,7 +59,11 @@ _ANY_KEYWORD = "\\*"
 
 @dataclass(frozen=True)
 class MessageAction:
-    """A bulk action on messages, each listed once. `target`: the folder of a move; None if it does not exist."""
+    """A bulk action on messages. Each ID occurs once.
+
+    `target`: the folder for `move`; None for other actions, and if the folder does not exist. `labels`: for `addLabels`
+    and `removeLabels`.
+    """
 
     action: Action
     message_ids: tuple[str, ...]
@@ -67,13 +73,13 @@ class MessageAction:
 
 @dataclass(frozen=True)
 class FlagEdit:
-    """Flags and keywords to add to messages and to remove from them, without regard to case (RFC 9051 2.3.2)."""
+    """IMAP flags and keywords to add to messages and to remove from them. Case is ignored (RFC 9051 2.3.2)."""
 
     add: frozenset[str]
     remove: frozenset[str]
 
     def apply_to(self, flags: frozenset[str]) -> frozenset[str]:
-        """Return the flags after the edit."""
+        """Return these flags after the edit."""
         removed, there = _lower_case(self.remove), _lower_case(flags)
         kept = {flag for flag in flags if flag.lower() not in removed}
         return frozenset(kept.union(flag for flag in self.add if flag.lower() not in there))
@@ -81,21 +87,21 @@ class FlagEdit:
 
 @dataclass
 class BulkOutcomes:
-    """The outcome of each message; the first one that is marked stays."""
+    """Collects the outcome of each message of a bulk action. Only the first mark of a message counts."""
 
     wanted: MessageAction
     _marks: dict[str, FailureCode | Literal["succeeded", "uncertain"]] = field(default_factory=dict)
 
     def mark_succeeded(self, message_ids: Iterable[str]) -> None:
-        """Mark messages as changed, at the server and in the store."""
+        """Mark messages as done, both at the server and in the store."""
         self._mark(message_ids, "succeeded")
 
     def mark_failed(self, message_ids: Iterable[str], code: FailureCode) -> None:
-        """Mark messages as unchanged."""
+        """Mark messages as failed: nothing was changed."""
         self._mark(message_ids, code)
 
     def mark_uncertain(self, message_ids: Iterable[str]) -> None:
-        """Mark messages whose command was sent and not answered."""
+        """Mark messages as uncertain: a command was sent, but the server did not answer."""
         self._mark(message_ids, "uncertain")
 
     @property
@@ -104,7 +110,7 @@ class BulkOutcomes:
         return "succeeded" in self._marks.values()
 
     def result(self) -> MessageActionResult:
-        """Return all outcomes, in the order of the request."""
+        """Return all outcomes, in the order of the request. Every message must have been marked."""
         said = [(message_id, self._marks[message_id]) for message_id in self.wanted.message_ids]
         return MessageActionResult(
             action=self.wanted.action,
@@ -123,7 +129,7 @@ class BulkOutcomes:
 
 
 def flag_edit(wanted: MessageAction) -> FlagEdit | None:
-    """Return the change of flags that an action means; None for actions that move or delete."""
+    """Return the flags that an action changes; None for actions that move or delete."""
     if wanted.action == "addLabels":
         return FlagEdit(frozenset(wanted.labels), frozenset())
     if wanted.action == "removeLabels":
@@ -133,7 +139,11 @@ def flag_edit(wanted: MessageAction) -> FlagEdit | None:
 
 
 def why_impossible(wanted: MessageAction) -> FailureCode | None:
-    """Return why the action can succeed for no message, as far as that is known without the server."""
+    """Return the reason why the action cannot succeed for any message on a server with folders, before the server is
+    used.
+
+    Returns None if it may succeed.
+    """
     if wanted.action == "move" and wanted.target is None:
         return "folder_not_found"
     # $Forwarded is a state of a message (RFC 9051 2.3.2), and is never shown as a label.
@@ -143,7 +153,10 @@ def why_impossible(wanted: MessageAction) -> FailureCode | None:
 
 
 def why_labels_refused(labels: Iterable[str], permanent: frozenset[str]) -> FailureCode | None:
-    """Return why a folder with these PERMANENTFLAGS (RFC 9051 7.1) cannot keep the labels; None if it can."""
+    """Return the reason why a folder cannot store these labels; None if it can.
+
+    `permanent`: its PERMANENTFLAGS (RFC 9051 7.1), the flags that the server stores there.
+    """
     keywords = _lower_case(flag for flag in permanent if not flag.startswith("\\"))
     if _ANY_KEYWORD in permanent or _lower_case(labels) <= keywords:
         return None
@@ -151,7 +164,11 @@ def why_labels_refused(labels: Iterable[str], permanent: frozenset[str]) -> Fail
 
 
 def with_server_spelling(edit: FlagEdit, permanent: frozenset[str]) -> FlagEdit:
-    """Return the edit with labels in the folder's spelling: a keyword exists once, whatever its case."""
+    """Return the edit with each label as the server already spells it, since labels that differ only in case are the
+    same.
+
+    `permanent`: the flags and labels in the server's spelling.
+    """
     written = {flag.lower(): flag for flag in permanent}
     return FlagEdit(
         *(frozenset(written.get(flag.lower(), flag) for flag in flags) for flags in (edit.add, edit.remove))
@@ -159,7 +176,10 @@ def with_server_spelling(edit: FlagEdit, permanent: frozenset[str]) -> FlagEdit:
 
 
 def destination_role(action: Action, message: LocatedMessage) -> FolderRole | None:
-    """Return the role of the folder to which an action moves a message; None for `move`, and if it stays."""
+    """Return the role of the folder to which an action moves a message.
+
+    Returns None for `move`, whose folder the client names, and if the message is not moved.
+    """
     if action in ("archive", "trash"):
         return "archive" if action == "archive" else "trash"
     if action == "untrash" and message.folder.role == "trash":
@@ -168,9 +188,9 @@ def destination_role(action: Action, message: LocatedMessage) -> FolderRole | No
 
 
 def is_already_there(wanted: MessageAction, message: LocatedMessage) -> bool:
-    """Whether a message is already where the action would move it.
+    """Whether a message is already in the folder to which the action would move it.
 
-    False for a message without a known UID: it may have been moved since it was mirrored.
+    False for a message without a known UID, since it may have been moved at the server in the meantime.
     """
     if message.uid is None:
         return False
@@ -185,7 +205,9 @@ FolderGroup = tuple[MirroredFolder, FolderRole | None, tuple[LocatedMessage, ...
 
 
 def group_by_folder(wanted: MessageAction, messages: Iterable[LocatedMessage]) -> tuple[FolderGroup, ...]:
-    """Group the messages by their folder and the role of the target folder: one command for each group."""
+    """Group the messages by their folder and the role of their target folder, so that one command suffices for each
+    group.
+    """
     found: dict[tuple[int, FolderRole | None], list[LocatedMessage]] = {}
     for message in messages:
         found.setdefault((message.folder.number, destination_role(wanted.action, message)), []).append(message)
@@ -193,7 +215,10 @@ def group_by_folder(wanted: MessageAction, messages: Iterable[LocatedMessage]) -
 
 
 def why_not_same(message: LocatedMessage, state: FolderState, sighting: MessageIdentity | None) -> FailureCode | None:
-    """Return why the message that now has this UID is another one; None if it is the same."""
+    """Return the reason why the server no longer has a mirrored message under its UID; None if it has.
+
+    `state`: the server's state of the folder. `sighting`: the message that now has the UID; None if there is none.
+    """
     known = message.folder.state
     if known is not None and known.uidvalidity != state.uidvalidity:  # RFC 9051 2.3.1.1
         return "identity_changed"
@@ -203,9 +228,10 @@ def why_not_same(message: LocatedMessage, state: FolderState, sighting: MessageI
 
 
 def is_same_message(message: LocatedMessage, sighting: MessageIdentity, *, certain: bool) -> bool:
-    """Whether this is the message. `certain`: UID and UIDVALIDITY match, so the date need not.
+    """Whether a message at the server is the mirrored one, by Message-ID, size and date.
 
-    If the provider has an ID for messages, that decides.
+    If the provider has IDs for messages, only these are compared. `certain`: the date need not match, since the UID
+    does, or since the appliance uploaded the message.
     """
     if message.provider_id is not None and sighting.provider_id is not None:
         return message.provider_id == sighting.provider_id
@@ -218,10 +244,11 @@ def is_same_message(message: LocatedMessage, sighting: MessageIdentity, *, certa
 def pick_uid(
     message: LocatedMessage, sightings: Mapping[int, MessageIdentity], taken: Collection[int | None]
 ) -> int | None:
-    """Return the UID of a message without a known UID, among those found by its Message-ID; the newest of several.
+    """Return the UID of a mirrored message whose UID is unknown; None if it is not among the candidates.
 
-    For a message that vanished from its folder, the date must match too. For an uploaded one it need not, since the
-    server may have recorded another date.
+    `sightings`: candidates at the server by UID, with the same Message-ID; the newest match is used. `taken`: UIDs of
+    other messages. The date must match, except for a message that the appliance uploaded: the server may have recorded
+    another.
     """
     is_ours = not message.gone
     fitting = [s.uid for s in sightings.values() if s.uid not in taken and is_same_message(message, s, certain=is_ours)]
@@ -234,13 +261,13 @@ def ids_of(messages: Sequence[LocatedMessage]) -> tuple[str, ...]:
 
 
 def uid_of(message: LocatedMessage) -> int:
-    """Return the UID of a message that was matched on the server."""
+    """Return the UID of a message that must have one, as after `match_on_server`."""
     assert message.uid is not None  # noqa: S101 - identified messages have one
     return message.uid
 
 
 def uids_of(messages: Sequence[LocatedMessage]) -> list[int]:
-    """Return the UIDs of messages that were matched on the server."""
+    """Return the UIDs of messages that must have one, in the same order."""
     return [uid_of(message) for message in messages]
 
 
@@ -256,10 +283,10 @@ _ROLE_FOLDER_NAMES: dict[FolderRole, str] = {"archive": "Archive", "trash": "Tra
 
 
 def ensure_role_folder(store: "Store", mailbox: ImapMailbox, account_id: str, role: FolderRole) -> MirroredFolder:
-    """Return the folder with this role, created if necessary. Raises RemoteFault; kind `refused` if it cannot be
-    created.
+    """Return the folder with this role, such as the archive. It is created if there is none.
 
-    On a server with labels none is created: it would be a label, whatever its name.
+    On a server with labels none is created, since it would be a label. Raises RemoteFault, of the kind `refused` if
+    there is no such folder and it cannot be created.
     """
     found = store.folders.find_by_role(account_id, role)
     if found is not None:
@@ -276,12 +303,12 @@ def ensure_role_folder(store: "Store", mailbox: ImapMailbox, account_id: str, ro
 
 
 def refresh_folders(store: "Store", mailbox: ImapMailbox, account_id: str) -> None:
-    """Update the mirror with the server's list of folders."""
+    """Add the folders that the server lists to the store's mirror of the mailbox."""
     store.folders.add_listed(account_id, mailbox.list_folders())
 
 
 def folder_exists(mailbox: ImapMailbox, path: str) -> bool:
-    """Whether the server has this folder."""
+    """Whether the server lists a folder with this path."""
     return path in {folder.path for folder in mailbox.list_folders()}
 
 
@@ -304,10 +331,11 @@ def _create_role_folder(store: "Store", mailbox: ImapMailbox, account_id: str, r
 def match_on_server(
     store: "Store", mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
 ) -> tuple[tuple[LocatedMessage, ...], dict[str, FailureCode]]:
-    """Return the messages of a folder that are still the same, with current UID and flags, and why the others are not.
+    """Check which mirrored messages of a folder the server still has, before they are changed.
 
-    A message without a known UID, such as after a move, is searched by its provider's ID or else by its Message-ID,
-    among the UIDs that belong to no other message. Raises RemoteFault.
+    Returns those messages with their current UIDs and flags, and the reason by ID for the others. A message without a
+    known UID, such as after a move, is searched by its provider's ID or else by its Message-ID; UIDs of other messages
+    are not considered. Raises RemoteFault.
     """
     try:
         candidates = {message.id: _candidate_uids(mailbox, message) for message in messages if message.uid is None}
@@ -345,9 +373,9 @@ def match_on_server(
 def find_moved_uids(
     mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
 ) -> tuple[LocatedMessage, ...]:
-    """Return messages that were moved to a folder, with their new UIDs, without those that cannot be found by their ID.
+    """Return messages that were moved to this folder, with their UIDs there. Those that cannot be found are left out.
 
-    Raises RemoteFault.
+    A missing UID is searched by the provider's ID of the message. Raises RemoteFault.
     """
     found: list[LocatedMessage] = []
     for message in messages:
@@ -359,7 +387,7 @@ def find_moved_uids(
 
 
 def _all_mail_number(store: "Store", folder: MirroredFolder) -> int | None:
-    """Return the number of the All Mail folder in a mailbox with labels."""
+    """Return the number of the All Mail folder in the same mailbox; None on a server without labels."""
     home = store.folders.find_all_mail(folder.account_id)
     return None if home is None else home.number
 
@@ -386,7 +414,7 @@ _FOLDER_FAULTS = frozenset({"refused", "unsupported", "disconnected", "malformed
 
 
 class BulkRunner(ABC, Generic[How]):
-    """Runs one bulk action on one mailbox."""
+    """Runs one bulk action on one mailbox. Subclasses implement it for servers with folders and with labels."""
 
     #: Labels in the server's spelling; their case does not count.
     known_labels: frozenset[str] = frozenset()
@@ -400,8 +428,10 @@ class BulkRunner(ABC, Generic[How]):
         self._touched: dict[str, None] = {}
 
     def run(self, groups: Sequence[ActionGroup[How]]) -> None:
-        """Process all groups in order. A fault in one does not stop the next, unless the next would only wait for it
-        too.
+        """Process all groups in order, and record the outcome of every message.
+
+        A group that fails does not stop the next ones, unless the server cannot be reached: then these fail as well.
+        Raises RemoteFault if no connection could be opened and no message has succeeded.
         """
         fault: RemoteFault | None = None
         for group in groups:
@@ -431,12 +461,12 @@ class BulkRunner(ABC, Generic[How]):
 
     @abstractmethod
     def _run_group(self, mailbox: ImapMailbox, group: ActionGroup[How]) -> None:
-        """Process one group, and mark the outcome of each message. Raises RemoteFault."""
+        """Run the action on one group of messages, and mark their outcomes. Raises RemoteFault."""
 
     def _match_on_server(
         self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
     ) -> tuple[LocatedMessage, ...]:
-        """Return the messages that are still the same, with current flags and UIDs; mark the others as failed."""
+        """Return the messages that the server still has, with current flags and UIDs; mark the others as failed."""
         found, problems = match_on_server(self._store, mailbox, folder, messages)
         for message_id, code in problems.items():
             self._outcomes.mark_failed([message_id], code)
@@ -475,7 +505,11 @@ class BulkRunner(ABC, Generic[How]):
         messages: Sequence[LocatedMessage],
         target: MirroredFolder,
     ) -> tuple[LocatedMessage, ...]:
-        """Move the messages; return those that were moved, with their new place. The others no longer exist there."""
+        """Move messages at the server and in the store. Returns those that were moved, with their new folder and UID if
+        known.
+
+        The others no longer exist, and are marked as failed.
+        """
         try:
             with self._mark_on_fault(messages, folder.path, target.path, refusal=None):
                 uidvalidity = target.state.uidvalidity if target.state is not None else None
@@ -496,8 +530,8 @@ class BulkRunner(ABC, Generic[How]):
     def _target_folder(
         self, mailbox: ImapMailbox, messages: Sequence[LocatedMessage], role: FolderRole
     ) -> MirroredFolder | None:
-        """Return the target folder; archive and trash are created if necessary. None after marking the messages as
-        failed.
+        """Return the folder with this role, created if possible. If there is none, mark the messages as failed and
+        return None.
         """
         try:
             return ensure_role_folder(self._store, mailbox, self._account_id, role)
@@ -511,7 +545,11 @@ class BulkRunner(ABC, Generic[How]):
     def _mark_on_fault(
         self, messages: Sequence[LocatedMessage], *paths: str, refusal: FailureCode | None = "provider_rejected"
     ) -> Iterator[None]:
-        """Mark messages by the fault that a command within raises: uncertain if the command may have been executed."""
+        """Mark messages if a command in this context fails: as uncertain if the server may have executed it.
+
+        `paths`: the folders that the command changes; they are synced afterwards. `refusal`: the code of the failure if
+        the server refuses the command; None leaves the messages unmarked then.
+        """
         self._touched.update(dict.fromkeys(paths))
         try:
             yield
@@ -534,7 +572,11 @@ class BulkRunner(ABC, Generic[How]):
 def permanent_delete(
     store: "Store", mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
 ) -> None:
-    """Delete messages of this folder permanently. Raises RemoteFault, `in_doubt` if they may be in trash instead."""
+    """Delete messages of this folder permanently at the server.
+
+    On a server with labels they are moved to trash and deleted there. Raises RemoteFault, with `in_doubt` if they may
+    have been moved to trash without being deleted.
+    """
     uids = [message.uid for message in messages if message.uid is not None]
     if folder.role == "trash" or store.folders.find_all_mail(folder.account_id) is None:
         mailbox.expunge(folder.path, uids)

@@ -1,5 +1,6 @@
-"""IMAP connections for requests: one for each mailbox, lent to one request at a time; and the problems for their
-faults.
+"""IMAP connections for requests: one for each mailbox, lent to one request at a time.
+
+Also turns faults of mail servers into the errors that clients get.
 """
 
 import logging
@@ -35,7 +36,11 @@ _HARMLESS = frozenset({"refused", "unsupported"})
 
 @dataclass
 class _Slot:
-    """The connection of one mailbox. Only the holder of `turn` may use it; any thread may call `cut`."""
+    """The connection of one mailbox.
+
+    `turn`: only the thread that holds this lock may use the connection. `cut`: any thread may call this to break off
+    the connection. `waiting`: the number of requests that wait for their turn. `used_at`: monotonic seconds.
+    """
 
     turn: threading.Lock = field(default_factory=threading.Lock)
     mailbox: ImapMailbox | None = None
@@ -46,7 +51,7 @@ class _Slot:
 
 
 class Connections:
-    """Lends connections. May be used from any thread."""
+    """Lends the IMAP connections of mailboxes to requests. May be used from any thread."""
 
     def __init__(
         self,
@@ -57,7 +62,10 @@ class Connections:
         kept: float = KEEP_OPEN_SECONDS,
         short_wait: float = QUEUED_WAIT_SECONDS,
     ) -> None:
-        """`kept`: seconds that a connection stays open after its last use. `short_wait`: see QUEUED_WAIT_SECONDS."""
+        """`kept`: the seconds that a connection stays open after its last use. `short_wait`: the seconds that a request
+        waits for the connection if another one waits already. `calls`: the calls to servers, which `abort_all`
+        abandons.
+        """
         self._logins, self._settings, self._kept, self._short_wait = logins, settings, kept, short_wait
         self._calls = calls or RemoteCalls()
         self._changed = threading.Condition()
@@ -67,15 +75,16 @@ class Connections:
 
     @property
     def _timeout(self) -> float:
-        """Seconds to wait for a server; this can change at runtime."""
+        """The seconds to wait for a server, by the current setting."""
         return float(self._settings.number("remote.timeout"))
 
     @contextmanager
     def borrow(self, account_id: str, *, in_background: bool = False) -> Iterator[ImapMailbox]:
-        """Yield the connection of this mailbox for exclusive use, opened if necessary; it is closed after a fault.
+        """Yield the connection of this mailbox for exclusive use inside this context; it is opened if necessary.
 
-        Raises RemoteFault, also if the turn does not come in time, and NotFound if the mailbox was removed.
-        `in_background`: no request waits for it, so it does not shorten the waiting time of a request.
+        `in_background`: whether the caller is not a request; requests then wait for it as long as if it did not wait
+        itself. Raises RemoteFault, also if others use the connection for too long, and NotFound if the mailbox was
+        removed.
         """
         place = self._slot_of(account_id)
         if not self._acquire(place, in_background):
@@ -99,14 +108,16 @@ class Connections:
             self._start_closer()
 
     def drop(self, account_id: str) -> None:
-        """Close the connection of a removed mailbox; a request that uses it gets a RemoteFault."""
+        """Close the connection of a removed mailbox. A request that is using it gets a RemoteFault."""
         with self._changed:
             place = self._slots.get(account_id)
         if place is not None:
             _close_within(place, self._timeout)
 
     def abort_all(self) -> None:
-        """Stop all waiting for servers: every request that has or wants a connection gets a RemoteFault."""
+        """Break off all use of servers, for a stop: every request that uses or wants a connection gets a
+        RemoteFault.
+        """
         with self._changed:
             self._is_stopped = True
             places = list(self._slots.values())
@@ -117,7 +128,7 @@ class Connections:
         self._calls.abandon_all()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Close all connections within `timeout` seconds, and lend none any more."""
+        """Close all connections within `timeout` seconds. From now on, `borrow` raises RemoteFault."""
         self.abort_all()
         until = time.monotonic() + timeout
         with self._changed:
@@ -164,7 +175,7 @@ class Connections:
         return place.mailbox
 
     def _start_closer(self) -> None:
-        """Start the thread that closes unused connections, unless it runs; it ends when there are none."""
+        """Start the thread that closes unused connections, unless it runs. It ends when no connection is open."""
         with self._changed:
             if self._closer is None and not self._is_stopped:
                 self._closer = threading.Thread(target=self._close_unused, name="unused connections", daemon=True)
@@ -199,7 +210,9 @@ def _has_ended(mailbox: ImapMailbox) -> bool:
 
 
 def _close_within(place: _Slot, within: float) -> None:
-    """Close the connection of a slot; a request that uses it is cut off."""
+    """Close the connection of a mailbox. If a request is using it, break it off, and wait up to `within` seconds for
+    it.
+    """
     if not place.turn.acquire(blocking=False):
         if place.cut is not None:
             place.cut()
@@ -226,7 +239,7 @@ _RETRY_AFTER, _THROTTLED_RETRY_AFTER = 30, 60
 
 
 def problem_of(fault: RemoteFault) -> Problem:
-    """Return the problem for a request that cannot be completed because of this fault."""
+    """Return the error to answer with if a request cannot be completed because of this fault of a server."""
     details = (Detail(fault.server, fault.reason),)
     if fault.kind == "unsupported":
         return Unsupported(details=details, reason=fault.reason)
@@ -236,5 +249,5 @@ def problem_of(fault: RemoteFault) -> Problem:
 
 
 def retry_seconds(fault: RemoteFault, usual: int) -> int:
-    """Return how long to wait: as the server asks, otherwise `usual`."""
+    """Return the seconds after which to try again: those that the server asked for, otherwise `usual`."""
     return usual if fault.retry_after is None else max(1, ceil(fault.retry_after))

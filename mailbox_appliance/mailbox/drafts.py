@@ -1,9 +1,9 @@
 """Drafts at the server: created, replaced as a whole, removed permanently.
 
-An answer to a client stays true: the server gets a new version before the mirror does, and the previous version is
-removed last. So at least one version exists at every moment.
+The server gets a new version before the store's mirror does, and the previous version is removed last. So at least one
+version exists at every moment, and a client that got an answer can rely on it.
 
-On a server with labels drafts are uploaded to the drafts folder, which shows them, and are in All Mail.
+On a server with labels, drafts are uploaded to the drafts folder, and their messages are in All Mail.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,9 @@ _NOT_REMOVED = own_text(
 
 @dataclass(frozen=True)
 class DraftVersion:
-    """A version of a draft for the server: its raw message with CRLF, its Message-ID, and its time."""
+    """One version of a draft to upload: its raw message with CRLF line ends, its Message-ID, and its date for the
+    server.
+    """
 
     source: Content = field(repr=False)
     message_id: str
@@ -59,11 +61,11 @@ class DraftVersion:
 
 
 class Drafts:
-    """Writes the drafts of mailboxes; one thread at a time works on a draft.
+    """Writes the drafts of mailboxes. Only one thread at a time works on a draft.
 
-    All methods that write raise RemoteFault if the server fails. Without `may_delete` they replace or remove only
-    messages that are marked as drafts (`\\Draft`) in the mirror and at the server, since any message can be moved to
-    the folder.
+    All methods that write raise RemoteFault if the server fails. `may_delete`: whether the caller may delete messages.
+    If not, only messages that are marked as drafts (`\\Draft`), in the mirror and at the server, are replaced or
+    removed, since any message can be moved to the drafts folder.
     """
 
     def __init__(self, connections: Connections, store: "Store", events: Events) -> None:
@@ -73,7 +75,11 @@ class Drafts:
         self.decision_locks = KeyedLocks()
 
     def locate(self, account_id: str, draft_id: str, *, may_delete: bool) -> LocatedMessage:
-        """Return a draft that the caller may replace or remove. Raises NotFound, NotMarkedAsDraft."""
+        """Return a draft that the caller may replace or remove.
+
+        `may_delete`: whether it may be a message without the flag `\\Draft` in the drafts folder; otherwise that raises
+        NotMarkedAsDraft. Raises NotFound if there is no such draft.
+        """
         found = self._store.mailbox_writer.locate(account_id, [draft_id]).get(draft_id)
         if found is None or not (_is_marked_as_draft(found) or found.folder.role == "drafts"):
             raise NotFound(what="draft")
@@ -84,9 +90,10 @@ class Drafts:
     def create(
         self, account_id: str, version: DraftVersion, thread_id: str | None, *, record: Callable[[], None] | None = None
     ) -> str:
-        """Upload a new draft to the drafts folder, created if necessary; return the draft's ID.
+        """Upload a new draft to the drafts folder, which is created if necessary. Returns the draft's ID.
 
-        `record` is called in the same transaction that adds the draft to the mirror.
+        `thread_id`: the thread of the draft; None for a new one. `record`: is called in the transaction that adds the
+        draft to the mirror.
         """
         with self._connections.borrow(account_id) as mailbox:
             folder = bulk.ensure_role_folder(self._store, mailbox, account_id, "drafts")
@@ -104,10 +111,10 @@ class Drafts:
         return copy.message_id
 
     def ensure_saved(self, account_id: str, version: DraftVersion, thread_id: str, record: Callable[[], None]) -> None:
-        """Save this version as a draft. Idempotent, even after an interrupted call.
+        """Save this version as a draft, unless the mailbox has it already, so that an interrupted call can be repeated.
 
-        If it is unknown whether an earlier call saved it, it is saved again: a second draft, or one that a person has
-        deleted, is better than none. `record` as in `create`.
+        If it is unknown whether an earlier call saved it, it is saved again: a second draft is better than none.
+        `record`: is called in the transaction that adds the draft to the mirror.
         """
         with self._connections.borrow(account_id) as mailbox:
             folder = self._store.folders.get_message_folder(
@@ -120,8 +127,8 @@ class Drafts:
             self.create(account_id, version, thread_id, record=record)
 
     def _is_mirrored(self, account_id: str, version: DraftVersion) -> bool:
-        """Whether a draft with this Message-ID exists in any folder: an earlier call saved it, and a person moved
-        it.
+        """Whether the mirror has a draft with this version's Message-ID in any folder: an earlier call saved it, and a
+        person moved it.
         """
         message_id = canonical_message_id(version.message_id) or ""
         found = self._store.messages.find_by_message_id(account_id, message_id)
@@ -129,7 +136,10 @@ class Drafts:
         return any(map(_is_marked_as_draft, located.values()))
 
     def is_on_server(self, account_id: str, draft_id: str, version: str | None) -> bool:
-        """Whether the drafts folder at the server has a draft in this version. Raises RemoteFault."""
+        """Whether the drafts folder at the server still has a draft in this version. Raises RemoteFault.
+
+        `version`: a value of `version_of`, or None for any version.
+        """
         with self._locks.lock(draft_id):
             draft = self._store.mailbox_writer.locate(account_id, [draft_id]).get(draft_id)
             if draft is None or version not in (None, version_of(draft)) or not _is_among_drafts(draft):
@@ -141,9 +151,11 @@ class Drafts:
             return any("\\deleted" not in {flag.lower() for flag in each.flags} for each in found)
 
     def remove_sent(self, account_id: str, draft_id: str, version: str | None) -> str | None:
-        """Remove a draft that was sent, if it still has this version (`version_of`); otherwise return a warning.
+        """Remove a draft that was sent, if it has not been changed since. Returns a warning if it stays, otherwise
+        None.
 
-        Raises SyncRequired if it is no longer where it was: it may be in another folder.
+        `version`: the version that was sent, by `version_of`; None for any. Raises SyncRequired if the draft is no
+        longer where it was: it may be in another folder.
         """
         with self._locks.lock(draft_id):
             draft = self._store.mailbox_writer.locate(account_id, [draft_id]).get(draft_id)
@@ -162,9 +174,10 @@ class Drafts:
         return None
 
     def replace(self, account_id: str, draft_id: str, version: DraftVersion, *, may_delete: bool) -> tuple[str, ...]:
-        """Replace a draft by a new version under the same ID; return warnings for the caller.
+        """Replace a draft by a new version under the same ID. Returns warnings for the client.
 
-        Raises as `locate` does, and SyncRequired if the server no longer has the draft.
+        `may_delete`: see the class. Raises NotFound, NotMarkedAsDraft, RemoteFault, and SyncRequired if the server no
+        longer has the draft.
         """
         parsed = _parse_version(version)
         with self._locks.lock(draft_id):
@@ -178,7 +191,11 @@ class Drafts:
                 self._notify_sync(draft.folder)
 
     def remove(self, account_id: str, draft_id: str, *, may_delete: bool) -> None:
-        """Delete a draft permanently. Raises as `replace` does."""
+        """Delete a draft permanently.
+
+        `may_delete`: see the class. Raises NotFound, NotMarkedAsDraft, RemoteFault, and SyncRequired if the server no
+        longer has the draft.
+        """
         with self._locks.lock(draft_id):
             self._remove(self.locate(account_id, draft_id, may_delete=may_delete), may_delete)
 
@@ -190,8 +207,9 @@ class Drafts:
             self._store.mailbox_writer.record_server_copy(old.id, landed)
 
     def _target_folder(self, old: LocatedMessage) -> MirroredFolder:
-        """Return the folder for the next version: that of the previous one, or on a server with labels the drafts
-        folder.
+        """Return the folder to which to upload the next version of the draft `old`.
+
+        That is its own folder, or the drafts folder if the draft is in All Mail of a server with labels.
         """
         if not _draft_flags_of(old.folder):
             return old.folder
@@ -212,7 +230,7 @@ class Drafts:
         self._notify_sync(folder)
 
     def _append(self, folder: MirroredFolder, version: DraftVersion, flags: frozenset[str]) -> FoundCopy:
-        """Upload a version and return its place, as far as it is known. Raises RemoteFault if it may not have been
+        """Upload a version, and return its folder and, if known, its UID. Raises RemoteFault if it may not have been
         saved.
         """
         doubt: RemoteFault | None = None
@@ -268,7 +286,7 @@ class Drafts:
 
 
 def version_of(draft: LocatedMessage) -> str:
-    """Return a text that differs between the versions of a draft, whose ID stays the same, and not between folders."""
+    """Return a text by which to compare versions of a draft. It stays the same if the draft is moved."""
     return draft.message_id or f"{draft.size} bytes of {to_timestamp(draft.internal_date)}"
 
 
@@ -278,7 +296,7 @@ def _to_fetched(version: DraftVersion, flags: frozenset[str]) -> FetchedMessage:
 
 
 def _parse_version(version: DraftVersion) -> ParsedMessage:
-    """Parse a version for the mirror. Slow, so call it outside of transactions."""
+    """Parse a version for the mirror and its search index. This is slow, so call it outside of transactions."""
     return with_searched_words(parse_content(version.source))
 
 
@@ -289,9 +307,10 @@ def _is_marked_as_draft(message: LocatedMessage) -> bool:
 def _find_on_server(
     mailbox: ImapMailbox, folder: MirroredFolder, version: DraftVersion, uid: int | None
 ) -> FoundCopy | None:
-    """Return the server's copy of a version, by the UID that it returned or else by Message-ID; None if it has none.
+    """Return a version as the server has it after an upload; None if it is not found.
 
-    The size and date there can differ from those of the upload.
+    It is searched by `uid`, which the server may have returned, otherwise by Message-ID. Its size and date can differ
+    from those of the upload.
     """
     if uid is not None:
         return client.find_by_uid(mailbox, folder, uid)
@@ -299,12 +318,16 @@ def _find_on_server(
 
 
 def _draft_flags_of(folder: MirroredFolder) -> frozenset[str]:
-    """Return the flags that only drafts have in this folder; none if drafts have a folder of their own."""
+    """Return the flags that distinguish drafts from other messages in this folder; empty unless it is All Mail."""
     return frozenset({"\\Draft"}) if folder.role == "all" else frozenset()
 
 
 def _with_labels(mailbox: ImapMailbox, landed: FoundCopy, flags: frozenset[str]) -> FoundCopy:
-    """Set the labels of the previous version on a new one, since an upload cannot include them."""
+    """Add the missing flags and labels to an uploaded version on a server with labels, since an upload cannot include
+    labels.
+
+    `landed`: the version as the server has it. `flags`: all that it should have. Returns it with these flags.
+    """
     seen = landed.seen
     if seen is None or seen.provider_id is None or flags <= seen.flags:
         return landed
@@ -313,7 +336,9 @@ def _with_labels(mailbox: ImapMailbox, landed: FoundCopy, flags: frozenset[str])
 
 
 def _is_among_drafts(message: LocatedMessage) -> bool:
-    """Whether people find it in the drafts folder: a message in trash is still marked as a draft."""
+    """Whether people see a message in the drafts folder. A draft in trash is still marked as a draft, but is not
+    there.
+    """
     role = message.folder.role
     return role == "drafts" or (_is_marked_as_draft(message) and role not in ("trash", "spam"))
 

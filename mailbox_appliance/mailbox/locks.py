@@ -13,7 +13,7 @@ class _KeyLock:
 
 
 class KeyedLocks:
-    """The locks of the threads that hold or await one now; other keys use no memory."""
+    """A lock for each key. Locks exist only while a thread holds or awaits them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,14 +21,15 @@ class KeyedLocks:
 
     @contextmanager
     def lock(self, key: Hashable) -> Iterator[None]:
-        """Hold the lock of this key; wait while another thread holds it."""
+        """Hold the lock of this key inside this context. Waits while another thread holds it."""
         with self._queue_for(key) as turn, turn.lock:
             yield
 
     @contextmanager
     def try_lock(self, key: Hashable, seconds: float) -> Iterator[bool]:
-        """Yield whether the lock was acquired within `seconds`, if no other thread waits for it already; 0: only if it
-        is free.
+        """Try to hold the lock of this key inside this context, and yield whether that succeeded.
+
+        Waits up to `seconds` if another thread holds it, but not at all if a further thread waits already.
         """
         with self._queue_for(key) as turn:
             is_mine = turn.lock.acquire(timeout=seconds if turn.waiting <= 2 else 0)

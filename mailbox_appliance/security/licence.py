@@ -1,8 +1,8 @@
-"""License terms and their validity: rules from values to values, without network or store.
+"""License terms and their validity: functions on values that use neither the network nor the store.
 
 A license token is a JWS in compact form (RFC 7515 7.1), signed with Ed25519 (`EdDSA`, RFC 8037 3.1), whose payload is
-`{plan, maxMembers, maxAccounts, expiresAt, issuedTo}`. No other algorithm is ever tried, whatever the token's header
-names, so a token cannot choose a weaker one.
+`{plan, maxMembers, maxAccounts, expiresAt, issuedTo}`. No other algorithm is ever tried, so a token cannot choose a
+weaker one in its header.
 
 An unknown field in the payload is rejected, unlike one in the header (RFC 7515 4): a limit with a mistyped name would
 otherwise be ignored.
@@ -46,7 +46,7 @@ Text = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class BadLicence(ValueError):
-    """A license token is not valid; the text gives the reason and quotes nothing of the token."""
+    """Raised for a license token that is not valid. Its text gives the reason and quotes nothing of the token."""
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -56,7 +56,9 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 class _Payload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The fields of the payload. Others are rejected: a limit with a mistyped name would otherwise be ignored."""
+    """The payload of a license token. Unknown fields are rejected: a limit with a mistyped name would otherwise be
+    ignored.
+    """
 
     plan: Text
     max_members: Limit = None
@@ -67,8 +69,9 @@ class _Payload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
 
 @dataclass(frozen=True)
 class LicenceTerms:
-    """The terms that an issuer grants. A limit of None means no limit; `expires_at` None means that it never
-    expires.
+    """The terms that an issuer grants with a license.
+
+    A limit of None means that there is no limit. `expires_at` is None for a license that never expires.
     """
 
     plan: str
@@ -78,28 +81,32 @@ class LicenceTerms:
     max_accounts: int | None
 
     def has_expired(self, now: datetime) -> bool:
-        """Whether the license has expired."""
+        """Whether the license has expired at `now`."""
         return self.expires_at is not None and self.expires_at <= now
 
 
 class InstalledLicence(msgspec.Struct, frozen=True):
-    """A license as the store keeps it: its token, the last confirmation, and since when confirmations fail."""
+    """A license as the store keeps it.
+
+    `token`: the license token. `checked_at`: when the issuer was last asked. `failing_since`: since when it has not
+    confirmed the license, None if it has. Both are timestamps.
+    """
 
     token: str
     checked_at: str | None = None
     failing_since: str | None = None
 
     def with_confirmation(self, now: datetime) -> "InstalledLicence":
-        """Return the license after its issuer confirmed it."""
+        """Return a copy that records that the issuer confirmed the license at `now`."""
         return InstalledLicence(self.token, to_timestamp(now))
 
     def with_failed_confirmation(self, now: datetime) -> "InstalledLicence":
-        """Return the license after its issuer denied it or did not answer."""
+        """Return a copy that records that the issuer denied the license or did not answer at `now`."""
         at = to_timestamp(now)
         return InstalledLicence(self.token, at, self.failing_since or at)
 
     def needs_confirmation(self, now: datetime) -> bool:
-        """Whether the issuer is due to be asked again."""
+        """Whether the issuer must be asked again: a day after it confirmed the license, or an hour after a failure."""
         if self.checked_at is None:
             return True
         asked = from_timestamp(self.checked_at)
@@ -107,17 +114,20 @@ class InstalledLicence(msgspec.Struct, frozen=True):
         return not asked <= now < asked + (CONFIRMED_EVERY if self.failing_since is None else ASKED_AGAIN_AFTER)
 
     def is_unverified(self, now: datetime) -> bool:
-        """Whether confirmations have failed for so long that the license no longer counts as confirmed."""
+        """Whether the issuer has not confirmed the license for the whole grace period of 7 days, so that it no longer
+        counts.
+        """
         return self.failing_since is not None and now - from_timestamp(self.failing_since) >= GRACE
 
     def confirmed_until(self) -> str | None:
-        """The end of the grace period while confirmations fail; None if they do not fail."""
+        """The end of the grace period as a timestamp, if confirmations fail; otherwise None."""
         return None if self.failing_since is None else to_timestamp(from_timestamp(self.failing_since) + GRACE)
 
 
 def issuer_key(settings: Settings) -> Ed25519PublicKey | None:
-    """Return the public key of the license issuer, or None if none is set. Raises BadSetting if it is not a valid
-    key.
+    """Return the public key of the license issuer from the settings, or None if none is set.
+
+    Raises BadSetting if it is not a valid key.
     """
     text = settings.text("license.issuer_public_key")
     try:
@@ -127,7 +137,10 @@ def issuer_key(settings: Settings) -> Ed25519PublicKey | None:
 
 
 def verify_url(settings: Settings) -> str:
-    """Return the address for online confirmation, or an empty string: HTTPS, or this computer. Raises BadSetting."""
+    """Return the address for online confirmation, or an empty string if none is set.
+
+    Raises BadSetting for an address that is neither HTTPS nor on this computer.
+    """
     url = settings.text("license.verify_url")
     if url and not _is_safe_url(url):
         raise BadSetting(
@@ -137,13 +150,14 @@ def verify_url(settings: Settings) -> str:
 
 
 def load_installed(value: object) -> InstalledLicence | None:
-    """Return the installed license from its stored form, or None."""
+    """Return the installed license from the value that the store keeps; None if that is None."""
     return None if value is None else convert(value, InstalledLicence)
 
 
 def parse_issuer_key(text: str) -> Ed25519PublicKey:
-    """Return an issuer's key from PEM, or from its 32 bytes (RFC 8032 5.1.5) as base64 or base64url. Raises
-    ValueError.
+    """Return an issuer's public key from text. Raises ValueError.
+
+    The text is either PEM, or the key's 32 bytes (RFC 8032 5.1.5) in base64 or base64url.
     """
     if "-----BEGIN" in text:
         try:
@@ -161,7 +175,10 @@ def parse_issuer_key(text: str) -> Ed25519PublicKey:
 
 
 def parse_token(token: str, key: Ed25519PublicKey) -> LicenceTerms:
-    """Return the terms of a token that this issuer signed; they may have expired. Raises BadLicence."""
+    """Return the terms of a license token, which may have expired.
+
+    `key`: the public key of the issuer. Raises BadLicence if the token was not signed with it or is not valid.
+    """
     parts = token.strip().split(".")
     if len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
         raise BadLicence("it is not a license token, which has three base64url parts separated by dots")
@@ -178,7 +195,7 @@ def parse_token(token: str, key: Ed25519PublicKey) -> LicenceTerms:
 
 
 def terms_of(installed: InstalledLicence, key: Ed25519PublicKey) -> LicenceTerms | None:
-    """Return the terms of the installed license, or None if this issuer did not sign it."""
+    """Return the terms of the installed license; None if it is not a valid token of the issuer with this key."""
     try:
         return parse_token(installed.token, key)
     except BadLicence:
@@ -188,7 +205,11 @@ def terms_of(installed: InstalledLicence, key: Ed25519PublicKey) -> LicenceTerms
 def evaluate(
     installed: InstalledLicence, terms: LicenceTerms | None, now: datetime, *, is_confirmed_online: bool
 ) -> License:
-    """Return the license state of the appliance. `terms` None: the issuer did not sign the installed license."""
+    """Return the license state that the appliance shows.
+
+    `terms`: the terms of the installed license; None if its token is not valid. `is_confirmed_online`: whether licenses
+    must be confirmed online.
+    """
     if terms is None:
         return msgspec.structs.replace(COMMUNITY, status="unverified")
     status: Literal["valid", "expired", "unverified"] = "valid"
@@ -212,8 +233,9 @@ def _terms_from_payload(payload: _Payload) -> LicenceTerms:
 
 
 def _decode_part(part: str, as_type: type[_T]) -> _T:
-    """Decode the JSON of one part of a token. Raises ValueError or MsgspecError, also for duplicate names (RFC
-    7515 4).
+    """Decode one part of a token: base64url that contains JSON. Raises ValueError or MsgspecError.
+
+    A name that occurs twice in an object is an error (RFC 7515 4).
     """
     content = _decode_base64url(part)
     found = decode_json(content, as_type)

@@ -41,8 +41,8 @@ def hash_password(password: str) -> str:
 def verify_password(password: str, stored: str | None, *, hides_legacy: bool) -> bool:
     """Whether the password matches the stored hash. Without a stored hash it takes the same time and returns False.
 
-    `hides_legacy`: take the time of both kinds of hash, so that the duration does not reveal who has one of release
-    0.10. Set it if any member in the store has such a hash.
+    `hides_legacy`: also spend the time of the other kind of hash, so that the duration does not reveal who has a hash
+    of release 0.10. Set this if any member in the store has such a hash.
     """
     is_legacy = stored is not None and stored.startswith(LEGACY)
     with _at_once:
@@ -54,7 +54,7 @@ def verify_password(password: str, stored: str | None, *, hides_legacy: bool) ->
 
 
 def needs_rehash(stored: str) -> bool:
-    """Whether a hash was made with weaker parameters than today's."""
+    """Whether a stored hash is of release 0.10, or was made with weaker parameters than the current ones."""
     match = _PARAMETERS.fullmatch(stored)
     if match is None:
         return True
@@ -63,7 +63,10 @@ def needs_rehash(stored: str) -> bool:
 
 
 def weakness(password: str, *, name: str, email: str) -> str | None:
-    """Return the reason why a password is not acceptable, or None."""
+    """Return a sentence that explains why a new password is not acceptable, or None if it is.
+
+    `name`, `email`: those of the member, which the password must not equal.
+    """
     if not MIN_LENGTH <= len(password) <= MAX_LENGTH:
         return f"The password must have {MIN_LENGTH} to {MAX_LENGTH} characters."
     if password.casefold() in (name.casefold(), email.casefold()):
@@ -82,7 +85,7 @@ def _is_of_argon2(password: str, stored: str | None) -> bool:
 def _is_of_scrypt(password: str, stored: str | None) -> bool:
     """Whether the password matches a hash of release 0.10: `scrypt$N$r$p$salt$hash`, the last two in base64.
 
-    Unusual parameters never match.
+    Parameters outside the limits of this release never match. Without a stored hash it takes the same time.
     """
     n, r, p, salt, known = _read_scrypt(stored or "") or _NOBODYS_LEGACY
     try:

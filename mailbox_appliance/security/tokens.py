@@ -66,7 +66,9 @@ _last = 0
 
 
 def new_id(prefix: Prefix) -> str:
-    """Return a new ID such as `msg_01k...`. IDs of one process sort in the order of creation."""
+    """Return a new ID with this prefix, such as `msg_01k...`. IDs that one process makes sort in the order of
+    creation.
+    """
     global _last
     number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
     with _lock:
