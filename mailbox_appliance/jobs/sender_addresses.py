@@ -35,7 +35,7 @@ class SenderAddressRefresher:
         events.subscribe(AccountRemoved, lambda event: self._forget(event.account_id))
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; the first fetch for all mailboxes begins at once."""
         self._task.start()
 
     def stop(self, timeout: float) -> None:

@@ -256,7 +256,7 @@ def pick_uid(
 
 
 def ids_of(messages: Sequence[LocatedMessage]) -> tuple[str, ...]:
-    """Return the IDs of messages."""
+    """Return the IDs of messages, in the same order."""
     return tuple(message.id for message in messages)
 
 

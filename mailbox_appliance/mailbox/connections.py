@@ -239,7 +239,7 @@ _RETRY_AFTER, _THROTTLED_RETRY_AFTER = 30, 60
 
 
 def problem_of(fault: RemoteFault) -> Problem:
-    """Return the error to answer with if a request cannot be completed because of this fault of a server."""
+    """Return the error to answer with if a request cannot be completed because a mail server failed in this way."""
     details = (Detail(fault.server, fault.reason),)
     if fault.kind == "unsupported":
         return Unsupported(details=details, reason=fault.reason)

@@ -1,6 +1,6 @@
 """Drafts at the server: created, replaced as a whole, removed permanently.
 
-The server gets a new version before the store's mirror does, and the previous version is removed last. So at least one
+The server gets a new version before the local mirror does, and the previous version is removed last. So at least one
 version exists at every moment, and a client that got an answer can rely on it.
 
 On a server with labels, drafts are uploaded to the drafts folder, and their messages are in All Mail.
@@ -64,7 +64,7 @@ class Drafts:
     """Writes the drafts of mailboxes. Only one thread at a time works on a draft.
 
     All methods that write raise RemoteFault if the server fails. `may_delete`: whether the caller may delete messages.
-    If not, only messages that are marked as drafts (`\\Draft`), in the mirror and at the server, are replaced or
+    If not, only messages that are marked as drafts (`\\Draft`), in the local mirror and at the server, are replaced or
     removed, since any message can be moved to the drafts folder.
     """
 
@@ -75,10 +75,10 @@ class Drafts:
         self.decision_locks = KeyedLocks()
 
     def locate(self, account_id: str, draft_id: str, *, may_delete: bool) -> LocatedMessage:
-        """Return a draft that the caller may replace or remove.
+        """Return a draft that the caller may replace or remove. Raises NotFound if there is no such draft.
 
-        `may_delete`: whether it may be a message without the flag `\\Draft` in the drafts folder; otherwise that raises
-        NotMarkedAsDraft. Raises NotFound if there is no such draft.
+        `may_delete`: whether the caller may delete messages. If not, a message in the drafts folder without the flag
+        `\\Draft` raises NotMarkedAsDraft.
         """
         found = self._store.mailbox_writer.locate(account_id, [draft_id]).get(draft_id)
         if found is None or not (_is_marked_as_draft(found) or found.folder.role == "drafts"):
@@ -93,7 +93,7 @@ class Drafts:
         """Upload a new draft to the drafts folder, which is created if necessary. Returns the draft's ID.
 
         `thread_id`: the thread of the draft; None for a new one. `record`: is called in the transaction that adds the
-        draft to the mirror.
+        draft to the local mirror.
         """
         with self._connections.borrow(account_id) as mailbox:
             folder = bulk.ensure_role_folder(self._store, mailbox, account_id, "drafts")
@@ -114,7 +114,7 @@ class Drafts:
         """Save this version as a draft, unless the mailbox has it already, so that an interrupted call can be repeated.
 
         If it is unknown whether an earlier call saved it, it is saved again: a second draft is better than none.
-        `record`: is called in the transaction that adds the draft to the mirror.
+        `record`: is called in the transaction that adds the draft to the local mirror.
         """
         with self._connections.borrow(account_id) as mailbox:
             folder = self._store.folders.get_message_folder(
@@ -296,7 +296,7 @@ def _to_fetched(version: DraftVersion, flags: frozenset[str]) -> FetchedMessage:
 
 
 def _parse_version(version: DraftVersion) -> ParsedMessage:
-    """Parse a version for the mirror and its search index. This is slow, so call it outside of transactions."""
+    """Parse a version for the local mirror and its search index. This is slow, so call it outside of transactions."""
     return with_searched_words(parse_content(version.source))
 
 

@@ -1,4 +1,4 @@
-"""The services that every part of sending uses, in one record."""
+"""The services that every part of sending uses (store, sign-ins, settings, events, clock), in one record."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -191,8 +191,8 @@ _TOO_MUCH_IN_ONE = own_text(
 class GraphDelivery:
     """One attempt to send a message through Graph. Call `remove_draft` when its result is recorded.
 
-    `refused`: always empty, since Graph names no rejected recipients. `copy`: the message as the mirror of Sent shows
-    it, once the draft was created.
+    `refused`: always empty, since Graph names no rejected recipients. `copy`: the message as the local mirror of Sent
+    shows it, once the draft was created.
     """
 
     def __init__(self, context: SendingContext, recorder: Recorder, progress: Progress, work: DeliveryWork) -> None:

@@ -202,7 +202,7 @@ class Recorder:
         return True
 
     def make_copy(self, work: DeliveryWork) -> SentCopy | None:
-        """Return the message as the mirror of Sent will show it, before it is sent.
+        """Return the message as the local mirror of Sent will show it, before it is sent.
 
         Returns None if there is no folder for sent mail, or the message cannot be prepared for it.
         """
@@ -218,7 +218,8 @@ class Recorder:
     ) -> Outcome:
         """Record the outcome of an attempt with this verdict.
 
-        `refused`: the recipients that the server rejected. `copy`: the message as the mirror of Sent will show it.
+        `refused`: the recipients that the server rejected. `copy`: the message as the local mirror of Sent will show
+        it.
         """
         match verdict:
             case Accepted(reply):

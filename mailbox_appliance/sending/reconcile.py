@@ -191,7 +191,7 @@ class Reconciler:
             self._events.publish(FolderWritten(account_id, folder.path))
 
     def _copy(self, operation_id: str, sent: MirroredFolder | None) -> SentCopy | None:
-        """Return the sent message as the mirror shows it until the server's copy is synced.
+        """Return the sent message as the local mirror shows it until the server's copy is synced.
 
         `sent`: the folder for sent mail. Returns None without such a folder, or if the message cannot be prepared for
         it.

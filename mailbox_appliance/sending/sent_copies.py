@@ -232,8 +232,8 @@ def _extra_flags(sent: MirroredFolder) -> frozenset[str]:
 
 
 def make_copy(work: DeliveryWork, sent: MirroredFolder) -> SentCopy:
-    """Return a sent message as the mirror of the folder `sent` shows it: with its Bcc (RFC 5322 3.6.3) and its search
-    index.
+    """Return a sent message as the local mirror of the folder `sent` shows it: with its Bcc (RFC 5322 3.6.3) and its
+    search index.
 
     If `work.row`, the parsed message, is missing (as after a restart), the message is parsed.
     """

@@ -76,7 +76,9 @@ class SmtpConnectionPool:
         return self._settings.number("sending.keep_connection")
 
     def open(self, endpoint: Endpoint) -> SmtpConnection:
-        """Return a new connection. Raises RemoteFault."""
+        """Open a new connection to this server, sign in if the endpoint has a user name, and return it. Raises
+        RemoteFault.
+        """
         return SmtpConnection.open(
             endpoint,
             ca_file=self._settings.text("remote.ca_file"),
@@ -204,8 +206,8 @@ _PATIENCE = 3.0
 class SmtpDelivery:
     """One attempt to send a message over SMTP. Call `close` last.
 
-    `refused`: the recipients that the server rejected. `copy`: the message as the mirror of Sent will show it, once the
-    server has all of it.
+    `refused`: the recipients that the server rejected. `copy`: the message as the local mirror of Sent will show it,
+    once the server has all of it.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The meaning of a reply or a fault at each phase of sending. Pure: values in, a verdict out.
 
-The rows are phases of sending, the columns are replies:
+The rows are phases of sending, the columns are replies. The "dot" is the line that ends the message.
 
                      2xx/354    4xx            5xx                           lost, silent, malformed, too long
     connecting       continue   nobody         nobody (no login: sign in)    nobody

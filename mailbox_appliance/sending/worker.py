@@ -365,7 +365,9 @@ class Sender:
             return ticket
 
     def _line(self, account_id: str, *, is_scheduled: bool = False) -> Line:
-        """Return the line of a mailbox at its current server. If the server is unknown, its name is empty."""
+        """Return the waiting line of a mailbox. `server` of the line is its current SMTP server, or empty if that is
+        unknown.
+        """
         try:
             endpoint = self._logins.endpoint(account_id, "smtp")
         except (NotFound, Unsupported, RemoteFault, *DATABASE_ERRORS):  # the attempt itself handles these errors

@@ -200,7 +200,7 @@ def _is_utf_8(name: str) -> bool:
 
 
 def _printable_name(name: str) -> str:
-    """Return a file name without characters that are ambiguous or that control a terminal."""
+    """Return a file name in which characters that are ambiguous or that control a terminal are escaped."""
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 

@@ -1,5 +1,8 @@
 """Restoring a backup in place of the present store, or into an empty directory.
 
+The present store is the one that the data directory has before the restore. What was sent or revoked in it since the
+backup is merged into the restored one.
+
 restore        the order of steps: prepare, complete, undo
 unpack         takes a store out of a backup, in the current format
 kinship        how the present store and the backup are related, by their audit logs

@@ -248,8 +248,9 @@ def _merge_operations(database: Database, standing: _BackupPrecedence) -> int:
 
 
 def _number_offset(database: Database) -> int:
-    """Return a number to add to the row numbers of copied deliveries: 0 if none is in use in the restored store,
-    otherwise the highest number there.
+    """Return the number to add to the row numbers of copied deliveries, so that none is in use for another delivery.
+
+    That is 0, which keeps the order, or else the highest number in the restored store.
     """
     if database.value(_NUMBER_TAKEN) is None:
         return 0
@@ -293,7 +294,10 @@ def _merge_chores(database: Database, standing: _BackupPrecedence) -> None:
 
 
 def mark_unknown(database: Database, operation_id: str, status: DeliveryStatus, now: datetime) -> None:
-    """Change a delivery from this status to `uncertain`, and record a restore as the cause."""
+    """Change a delivery to the status `uncertain`, and record a restore as the cause.
+
+    `status`: its status before; if it has another one, its status does not change.
+    """
     outcome = DeliveryOutcome("uncertain", warnings=(OUTCOME_UNKNOWN,), came_from=status)
     deliveries.end_delivery(database, operation_id, outcome, now)
     database.change("UPDATE delivery_operations SET last_cause = ? WHERE id = ?", (_BY_RESTORE, operation_id))
@@ -431,7 +435,7 @@ def merge_nothing(database: Database, now: datetime, why: str = "") -> MergeResu
     """Make a restored store safe without a present store to merge: all sessions end, and scheduled messages are on
     hold.
 
-    `why`: the reason for the result, if the present store opens but cannot be merged.
+    `why`: the reason to report, if there is a present store that opens but cannot be merged.
     """
     with database.transaction(durable=True):
         return _merge_blindly(database, now, why)

@@ -1,7 +1,7 @@
 """Merging members, keys, sessions and shares into a restored store: nothing revoked since the backup is valid again.
 
-    members ....... the present password; the lesser role and status of both; removed members are restored as
-                    suspended, without a password
+    members ....... the present password; of both roles and statuses, those with fewer rights; removed members are
+                    restored as suspended, without a password
     credentials ... the present sessions, API keys and pending invitations; keys that no longer exist are revoked
     mailboxes ..... the present servers and passwords; a share counts if it is in the backup and in the present store
 
@@ -179,7 +179,9 @@ def active_ids(database: Database, store: str) -> tuple[set[str], set[str]]:
 
 def _find_undone(database: Database, kinship: Kinship) -> _Undone:
     def done(*actions: str) -> set[str]:
-        """Return the IDs of the targets of these audit actions that succeeded after the backup."""
+        """Return the IDs of the targets of audit log entries after the backup, for these actions and only if they
+        succeeded.
+        """
         return {row[0] for row in database.rows(_DONE_SINCE, (kinship.common, json.dumps(actions)))}
 
     theirs = {row[0] for row in database.rows("SELECT id FROM present.members")}

@@ -5,8 +5,8 @@
                     place one by one; after a crash, the next start does so
     .next/plan      the target path of the key file, and the files to remove
 
-Restoring, compacting and changing the key replace the database and its key file together. An old key file with another
-key is not overwritten but renamed.
+Restoring, compacting and changing the key replace the database and its key file together. Before a key file with
+another key is replaced, it is copied to a name that ends in `.old`.
 """
 
 import errno
