@@ -65,7 +65,7 @@ UPDATE accounts SET status = 'removed', id = ?, owner_member_id = NULL, email = 
 
 
 class Accounts:
-    """Reads and writes mailboxes. Only `get_connection` returns secrets."""
+    """Reads and writes the connected mailboxes. Only `get_connection` returns passwords."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
@@ -78,8 +78,9 @@ class Accounts:
         return _to_account(row)
 
     def find_reachable(self, account_id: str, member_id: str) -> Account | None:
-        """Return the mailbox if this member has access to it, as owner, by a grant, or because it is shared with all;
-        otherwise None.
+        """Return a mailbox if this member has access to it, otherwise None.
+
+        A member has access as the owner, by a grant, or because the mailbox is shared with all members.
         """
         row = self._database.row(
             f"{_SELECT_ACCOUNTS} WHERE a.id = :id AND {_REACHED}", {"id": account_id, "member": member_id}
@@ -117,7 +118,7 @@ class Accounts:
         return None if row is None else _to_account(row)
 
     def add(self, owner_member_id: str, display_name: str | None, connection: Connection) -> str:
-        """Add a mailbox with its secrets, and return its ID. Inside a transaction."""
+        """Add a mailbox with its servers and passwords, and return its new ID. Call it inside a transaction."""
         account_id = new_id("acc")
         query = ACCOUNTS.insert(
             id=account_id,
@@ -136,22 +137,27 @@ class Accounts:
         self._database.run(ACCOUNTS.update(display_name=display_name).where(ACCOUNTS.id == account_id))
 
     def set_access(self, account_id: str, *, shared_with_all: bool, member_ids: Collection[str]) -> None:
-        """Set who has access to the mailbox in addition to its owner. Inside a transaction."""
+        """Set who has access to a mailbox in addition to its owner, replacing the earlier grants.
+
+        `member_ids`: the members who get a grant. Call it inside a transaction.
+        """
         self._database.run(ACCOUNTS.update(shared_with_all=int(shared_with_all)).where(ACCOUNTS.id == account_id))
         self._database.change("DELETE FROM account_grants WHERE account_id = ?", (account_id,))
         rows = [(account_id, member_id) for member_id in member_ids]
         self._database.change_many("INSERT INTO account_grants VALUES (?, ?)", rows)
 
     def set_connection(self, account_id: str, connection: Connection) -> None:
-        """Replace the servers and passwords of a mailbox, and clear its error. Inside a transaction."""
+        """Replace the servers and passwords of a mailbox, set its status to `connecting`, and clear its error. Call it
+        inside a transaction.
+        """
         change = {**_connection_columns(connection), "status": "connecting"} | dict.fromkeys(ERROR_COLUMNS)
         self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
 
     def remove(self, account_id: str) -> None:
-        """Remove a mailbox: its secrets at once, its mirrored mail bit by bit. Raises NotFound.
+        """Remove a mailbox: delete its secrets and grants now, and let `StoreCleaner` delete its mirrored mail later.
 
-        Inside a transaction. The mailbox cannot be found afterwards: its remains have another ID until `StoreCleaner`
-        deletes them.
+        From now on no mailbox has this ID: until the mail is deleted, the row exists under a new ID with the status
+        `removed`. Raises NotFound. Call it inside a transaction.
         """
         number = self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
         if number is None:
@@ -162,7 +168,8 @@ class Accounts:
     def get_connection(self, account_id: str) -> Connection:
         """Return the servers of a mailbox, with the passwords.
 
-        Raises NotFound, and Unsupported for a mailbox that is connected by its provider's sign-in (`oauth_logins`).
+        Raises NotFound if the mailbox does not exist. Raises Unsupported if it uses an OAuth sign-in: it has no
+        password.
         """
         row = self._database.row("SELECT email, connection, secret, provider FROM accounts WHERE id = ?", (account_id,))
         if row is None:
@@ -176,17 +183,20 @@ class Accounts:
         )
 
     def set_status(self, account_id: str, status: AccountStatus, error: AccountError | None = None) -> None:
-        """Set the status of a mailbox and its error. One transaction of its own; a removed mailbox is ignored."""
+        """Set the status of a mailbox, and its error (None: no error).
+
+        Runs in a transaction of its own. Does nothing if the mailbox was removed.
+        """
         with self._database.transaction():
             self._database.change(
                 f"{_SET_STATUS}, met_sending = 0 WHERE id = ?", (status, *_error_values(error), account_id)
             )
 
     def note_refused_token(self, account_id: str, refresh_token: str, error: AccountError) -> bool:
-        """Record that the provider refused this token, so that somebody must sign in to the mailbox again. In one
-        transaction.
+        """Set a mailbox to `reauth_required` because its provider refused this refresh token.
 
-        Returns False and changes nothing if the token was replaced or the mailbox was removed in the meantime.
+        Returns False and changes nothing if another token was stored or the mailbox was removed in the meantime. Runs
+        in a transaction of its own.
         """
         where = "id = ? AND json_extract(secret, '$.refreshToken') = ?"
         with self._database.transaction():
@@ -194,10 +204,9 @@ class Accounts:
             return self._database.change(f"{_SET_STATUS}, met_sending = 0 WHERE {where}", values) == 1
 
     def note_refused_sending(self, account_id: str, error: AccountError) -> None:
-        """Record that somebody must sign in to the mailbox again before it can send. An earlier error of reading is
-        kept.
+        """Set a mailbox to `reauth_required` because its provider refused the sign-in for sending.
 
-        One transaction of its own.
+        If reading already needs a new sign-in, that earlier error is kept. Runs in a transaction of its own.
         """
         where = "id = ? AND (status <> 'reauth_required' OR met_sending = 1)"
         with self._database.transaction():
@@ -205,8 +214,9 @@ class Accounts:
             self._database.change(f"{_SET_STATUS}, met_sending = 1 WHERE {where}", values)
 
     def clear_refused_sending(self, account_id: str) -> None:
-        """Make a mailbox `ready` again if its only error was a refused sign-in for sending. One transaction of its own,
-        if needed.
+        """Set a mailbox to `ready` if its only error is one from `note_refused_sending`; otherwise change nothing.
+
+        Runs in a transaction of its own.
         """
         where = "id = ? AND met_sending = 1 AND status = 'reauth_required'"
         if self._database.value(f"SELECT 1 FROM accounts WHERE {where}", (account_id,)):
@@ -215,13 +225,15 @@ class Accounts:
                 self._database.change(f"{_SET_STATUS}, met_sending = 0 WHERE {where}", values)
 
     def set_capabilities(self, account_id: str, capabilities: AccountCapabilities) -> None:
-        """Set the capabilities of the mailbox's server. One transaction of its own."""
+        """Store the capabilities of the mailbox's server. Runs in a transaction of its own."""
         text = msgspec.json.encode(capabilities).decode()
         with self._database.transaction():
             self._database.change("UPDATE accounts SET capabilities = ? WHERE id = ?", (text, account_id))
 
     def mark_synced(self, account_id: str) -> None:
-        """Record that the mirror is complete now. One transaction of its own."""
+        """Record the current time as the end of the last complete sync of a mailbox. Runs in a transaction of its
+        own.
+        """
         with self._database.transaction():
             at = to_timestamp(self._clock.now())
             self._database.change("UPDATE accounts SET last_sync_at = ? WHERE id = ?", (at, account_id))
@@ -234,7 +246,7 @@ def _connection_columns(connection: Connection) -> dict[str, str]:
 
 
 def _error_values(error: AccountError | None) -> tuple[str | None, str | None, str | None]:
-    """Return the values of an error in the order of ERROR_COLUMNS."""
+    """Return code, message and fault of an error, in the order of ERROR_COLUMNS; three times None without an error."""
     if error is None:
         return None, None, None
     return error.code, error.message, None if error.fault is UNSET else error.fault
@@ -245,7 +257,9 @@ def _endpoint_fields(endpoint: Endpoint) -> dict[str, object]:
 
 
 def _to_endpoint(server: dict[str, Any], password: str) -> Endpoint:
-    """Return the endpoint of a stored server. Unknown fields, as an upgraded store may have, are ignored."""
+    """Return the connection data of a stored server, with the password. Unknown fields, as in an upgraded store, are
+    ignored.
+    """
     return Endpoint(**{name: server[name] for name in _ENDPOINT_FIELDS}, password=password)
 
 
@@ -276,23 +290,24 @@ _StoredAddresses = tuple[SenderAddress, ...]
 
 
 class SenderAddresses:
-    """Reads and writes the sender addresses of mailboxes."""
+    """Reads and writes the addresses that a mailbox can send from."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def list_of(self, account: Account) -> tuple[SenderAddress, ...]:
-        """Return all sender addresses of a mailbox, its own first. Raises NotFound."""
+        """Return all addresses that a mailbox can send from, the mailbox's own address first. Raises NotFound."""
         told = self._get_from_provider(account.id)
         named = next((each.name for each in told if same_mailbox(each.email, account.email)), UNSET)
         own = SenderAddress(email=account.email, name=account.display_name or named, is_default=True)
         return (own, *(each for each in told if not same_mailbox(each.email, account.email)))
 
-    def set_from_provider(self, account_id: str, told: Sequence[SenderAddress]) -> bool:
-        """Replace the addresses that the provider reports. Returns False if nothing changed or the mailbox is gone. One
-        transaction.
+    def set_from_provider(self, account_id: str, addresses: Sequence[SenderAddress]) -> bool:
+        """Replace the stored sender addresses by those that the provider reports.
+
+        Returns False if nothing changed or the mailbox is gone. Runs in a transaction of its own.
         """
-        text = msgspec.json.encode(tuple(told)).decode()
+        text = msgspec.json.encode(tuple(addresses)).decode()
         where = "id = ? AND sender_addresses <> ?"
         if self._database.value(f"SELECT 1 FROM accounts WHERE {where}", (account_id, text)) is None:
             return False
@@ -350,7 +365,7 @@ class OAuthApps:
 
 
 class OAuthLogins:
-    """Reads and writes the OAuth sign-ins of mailboxes."""
+    """Reads and writes the OAuth sign-ins of Google and Outlook mailboxes, with their refresh tokens."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
@@ -358,7 +373,8 @@ class OAuthLogins:
     def find(self, account_id: str) -> OAuthLogin | None:
         """Return the OAuth sign-in of a mailbox; None for a mailbox with passwords. Raises NotFound.
 
-        The sign-in of an upgraded store may consist of the token only.
+        If an upgraded store has only the refresh token, the other fields are defaults: the mailbox's address as user
+        name, and sending by SMTP.
         """
         sql = "SELECT provider, email, connection, secret FROM accounts WHERE id = ?"
         row = self._database.row(sql, (account_id,))
@@ -371,7 +387,7 @@ class OAuthLogins:
         return OAuthLogin(row[0], row[1], username, token, via, known.get("byDevice", False))
 
     def add(self, owner_member_id: str, display_name: str | None, login: OAuthLogin) -> str:
-        """Add a mailbox with this sign-in, and return its ID. Inside a transaction."""
+        """Add a mailbox with this sign-in, and return its new ID. Call it inside a transaction."""
         account_id = new_id("acc")
         query = ACCOUNTS.insert(
             id=account_id,
@@ -386,30 +402,37 @@ class OAuthLogins:
         return account_id
 
     def set(self, account_id: str, login: OAuthLogin) -> None:
-        """Replace the sign-in of a mailbox, and clear its error. Inside a transaction."""
+        """Replace the sign-in of a mailbox, set its status to `connecting`, and clear its error. Call it inside a
+        transaction.
+        """
         change = {**_login_columns(login), "status": "connecting"} | dict.fromkeys(ERROR_COLUMNS)
         self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
 
     def confirm(self, account_id: str, via: SendsVia) -> None:
-        """Record that the stored sign-in works: clear the error, and set how the mailbox sends. Inside a transaction.
+        """Record that the stored sign-in works: set the status to `connecting`, clear the error, and store how the
+        mailbox sends.
 
-        The refresh token is not written: another one may have replaced it while the sign-in was tested.
+        The refresh token is not written, since a newer one may have been stored during the test of the sign-in. Call it
+        inside a transaction.
         """
         change = {"status": "connecting", "met_sending": 0} | dict.fromkeys(ERROR_COLUMNS)
         self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
         self.set_sends_via(account_id, via)
 
     def set_sends_via(self, account_id: str, via: SendsVia) -> None:
-        """Set how a mailbox sends. One transaction of its own; a removed mailbox is ignored."""
+        """Store how an Outlook mailbox sends. Does nothing for other providers or a removed mailbox. Runs in a
+        transaction of its own.
+        """
         with self._database.transaction():
             sql = "UPDATE accounts SET connection = json_set(connection, '$.sendsVia', ?) WHERE id = ?"
             self._database.change(f"{sql} AND provider = 'outlook'", (via, account_id))
 
     def replace_token(self, account_id: str, before: str, after: str) -> bool:
-        """Replace a refresh token by the one that was obtained with it. It is on the disk when this returns.
+        """Replace the refresh token `before` by `after`, its successor from the provider. `after` is on the disk on
+        return.
 
-        Returns False and changes nothing if another token has taken its place or the mailbox is gone. If `before`
-        equals `after`, nothing is written.
+        Returns False and changes nothing if `before` is not the stored token any more or the mailbox is gone. If both
+        tokens are equal, nothing is written.
         """
         where = "id = ? AND json_extract(secret, '$.refreshToken') = ?"
         if before == after:

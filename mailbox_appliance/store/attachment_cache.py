@@ -1,9 +1,9 @@
-"""Cache of what was fetched on demand: decoded attachments, and raw messages (part ''). The least recently used are
-evicted first.
+"""Cache of content that was fetched from the mail server on demand: decoded attachments and raw messages.
 
-A part is stored in chunks of at most CHUNK bytes. Each chunk is written in a transaction of its own, and the part can
-be read once it is complete; until then its `size` is -1. Reading holds no transaction open, however slow the reader is.
-A part stays while it is read, even if the cache is over its limit.
+A cached item is called a part, since most are MIME parts; a raw message has the part number ''. If the cache exceeds
+its limit, the least recently used parts are evicted, but none while it is read. A part is stored in chunks of at most
+CHUNK bytes, each written in a transaction of its own. Until all are written, its `size` is -1 and it cannot be read.
+Reading holds no transaction open, however slow the reader is.
 """
 
 import secrets
@@ -21,7 +21,9 @@ _USE_NOTED_AFTER = 60_000  # Milliseconds: not every read needs to update the ti
 
 
 class PartCache:
-    """Keeps parts of messages by the numbers of message and part. Any thread may use it."""
+    """Cache of attachments and raw messages, by the message's row number and the MIME part number. Any thread may use
+    it.
+    """
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
@@ -30,7 +32,10 @@ class PartCache:
         self._written: set[int] = set()
 
     def open(self, message: int, part: str) -> "CachedPartReader | None":
-        """Return a reader of the part, to be closed after use; None if the part is not cached."""
+        """Return a reader of a cached part; None if the part is not cached. The caller must close the reader.
+
+        `message`: row number of the message. `part`: MIME part number, '' for the raw message.
+        """
         with self._lock:
             row = self._database.row(
                 "SELECT number, size, used_at FROM cached_parts WHERE message = ? AND part = ? AND size >= 0",
@@ -48,10 +53,12 @@ class PartCache:
         return reading
 
     def put(self, message: int, part: str, chunks: Iterable[bytes], *, limit: int) -> "CachedPartReader":
-        """Store a part, replacing an older copy, and evict others until all are within `limit` bytes.
+        """Store a part, replacing an earlier version, and return a reader of it. The caller must close the reader.
 
-        Returns a reader of it, to be closed after use. If `chunks` raises, nothing is stored. Only one thread at a time
-        may write the same part. Raises NotFound if the message is gone.
+        `message`: row number of the message. `part`: MIME part number, '' for the raw message. `chunks`: the content,
+        in pieces of any size; if it raises, nothing is stored. `limit`: size of the whole cache in bytes; other parts
+        are evicted to keep it. Only one thread at a time may write the same part. Raises NotFound if the message is
+        gone.
         """
         number = self._insert_unfinished(message, part)
         reading = CachedPartReader(self, number, self._write(number, chunks))
@@ -59,7 +66,11 @@ class PartCache:
         return reading
 
     def _write(self, number: int, chunks: Iterable[bytes]) -> int:
-        """Write the chunks of a part, counting one reader from then on, and return its size."""
+        """Write the content of a part, and return its size in bytes. `number`: row number of the part.
+
+        On success the part counts as being read, so that it is not evicted before the caller has made a reader. On an
+        error the part is deleted.
+        """
         try:
             size = 0
             for position, chunk in enumerate(_rechunk(chunks)):
@@ -86,14 +97,14 @@ class PartCache:
         return size
 
     def read_chunk(self, number: int, position: int) -> bytes | None:
-        """Return one chunk of a part that is being read."""
+        """Return the chunk at `position` (from 0) of the part with this row number; None if it was deleted."""
         sql = "SELECT content FROM cached_chunks WHERE part = ? AND position = ?"
         found: bytes | None = self._database.value(sql, (number, position))
         self._database.release_memory()  # Otherwise each connection keeps pages that are not read again.
         return found
 
     def release(self, number: int) -> None:
-        """Note that one reader of a part has finished."""
+        """Record that one reader of the part with this row number was closed."""
         with self._lock:
             self._read[number] -= 1
             if not self._read[number]:
@@ -122,10 +133,9 @@ class PartCache:
         return self._database.value("SELECT 1 FROM cached_parts WHERE number = ?", (number,)) is not None
 
     def evict_one(self, limit: int) -> bool:
-        """Evict the least recently used part if all together exceed `limit` bytes. Returns False if nothing was
-        evicted.
+        """Evict the least recently used part that nobody reads, if the cache is larger than `limit` bytes.
 
-        Parts that are being read stay.
+        Returns False if nothing was evicted.
         """
         with self._database.transaction(), self._lock:
             if self._total_size() <= limit:
@@ -137,7 +147,7 @@ class PartCache:
         return False
 
     def _evict(self, limit: int) -> None:
-        """Evict the least recently used parts, except those that are being read."""
+        """Evict the least recently used parts that nobody reads, until the cache is within `limit` bytes."""
         with self._database.transaction(), self._lock:
             total = self._total_size()
             if total <= limit:
@@ -157,7 +167,7 @@ class PartCache:
 
 
 class CachedPartReader:
-    """Reads a part chunk by chunk. Close it, even if nothing was read: the part stays until then."""
+    """Iterator over the content of a cached part. The part cannot be evicted until the reader is closed."""
 
     def __init__(self, cache: PartCache, number: int, size: int) -> None:
         self._cache, self._number, self.size = cache, number, size
@@ -169,7 +179,7 @@ class CachedPartReader:
         return self
 
     def __next__(self) -> bytes:
-        """Return the next chunk. Raises NotFound if the message was removed in the meantime."""
+        """Return the next chunk. Raises NotFound if the message was removed since the reader was opened."""
         if self._is_closed or self._given >= self.size:
             self.close()
             raise StopIteration
@@ -181,7 +191,7 @@ class CachedPartReader:
         return chunk
 
     def close(self) -> None:
-        """Release the part."""
+        """Allow the part to be evicted again. Idempotent."""
         if not self._is_closed:
             self._is_closed = True
             self._cache.release(self._number)

@@ -1,9 +1,13 @@
-"""The audit log: append-only rows, each sealed by an HMAC over itself and the head of the previous row.
+"""The audit log: append-only rows, protected by a chain of HMACs, so that any later change is noticed.
 
-    row n, sealed with head n-1  ->  head n = HMAC of (n, seal n), stored in `meta` with the count n
+Two codes are computed for each row, with a key derived from the store's key:
 
-An empty log has a head as well, and a head cannot be computed from the rows alone. So rows that were cut off at the end
-are noticed, even if all were, and even if others were appended since: these are chained to the head of a missing row.
+    seal n   stored in row n: the HMAC of head n-1 and the contents of row n
+    head n   the HMAC of n and seal n; only the newest is stored, in the table `meta`, with the number of rows
+
+Head 0, of the empty log, is computed as well. A head cannot be computed without the key. So rows that were deleted at
+the end are noticed, even if all rows were deleted or new ones were appended since: new rows are chained to the head of
+a deleted row.
 """
 
 import hashlib
@@ -33,7 +37,7 @@ _HMAC_BLOCK = 64  # block size of SHA-256 in bytes
 
 
 class Mac:
-    """Computes authentication codes with a key of at most 64 bytes."""
+    """Computes HMAC-SHA-256 of many short texts under one key of at most 64 bytes. It is faster than `hmac.digest`."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) > _HMAC_BLOCK:
@@ -43,7 +47,7 @@ class Mac:
         self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
 
     def digest(self, text: bytes) -> bytes:
-        """Return the code of a text, 32 bytes."""
+        """Return the HMAC-SHA-256 of a text, 32 bytes."""
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(text)
         outer.update(inner.digest())
@@ -58,12 +62,18 @@ _PUT_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET val
 
 
 def write_log_end(database: Database, count: int, head: str) -> None:
-    """Store the number of rows in the log, and the head that the next row is chained to."""
+    """Store the end of the log: its number of rows, and the head (see the module) that the next row will be
+    chained to.
+    """
     database.change_many(_PUT_META, (("audit_head", head), ("audit_count", str(count))))
 
 
 class LogRechainer:
-    """Gives the rows of a log new seals, starting with the first. `head` and `seal` compute with the new key."""
+    """Replaces the seals of all rows of a log, when the store gets a new key. Rows must be added from the first one on.
+
+    `head` and `seal`: the functions that compute heads and seals with the new key. `each`: called now and then with the
+    number of rows done and the total.
+    """
 
     def __init__(
         self,
@@ -77,7 +87,9 @@ class LogRechainer:
         self._sealed: list[tuple[bytes, int]] = []
 
     def add_row(self, row: Sequence[Any], count: int) -> None:
-        """Seal the next row, given with its old seal at the end. `count` is the total number of rows."""
+        """Compute the new seal of the next row. `row` ends with its old seal. `count`: the total number of rows, for
+        progress.
+        """
         self._last = self._seal(self._head(self._number, self._last), row[:-1])
         self._number = row[0]
         self._sealed.append((self._last, self._number))
@@ -86,7 +98,11 @@ class LogRechainer:
             self._each(self._number, count)
 
     def finish(self, *, is_right: bool) -> None:
-        """Write the remaining rows and the end of the log. If the log is not intact, that end matches no row."""
+        """Write the remaining seals and the end of the log.
+
+        `is_right`: whether the old log was intact. If not, a random head is stored, so that the new log is found broken
+        too.
+        """
         self._write_seals()
         with self._database.transaction():
             if is_right:
@@ -142,7 +158,9 @@ SELECT group_concat(DISTINCT substr(at, 1, 10) || ' ' || actor_kind || ' ' || ac
 
 @dataclass(frozen=True)
 class Actor:
-    """The one who acted: `kind`, the credential's ID, the member's ID, and the client address."""
+    """The person or program that took an action: the kind, the credential's ID, the member's ID, and the client
+    address.
+    """
 
     kind: Literal["session", "api_key", "local", "system"]
     id: str | None = None
@@ -155,7 +173,10 @@ SYSTEM_ACTOR = Actor("system")
 
 @dataclass(frozen=True, order=True)
 class ActByOther:
-    """A kind of action that somebody else took on a day (UTC, as `2026-01-31`). `by` is the kind of the actor."""
+    """A kind of action by somebody else that concerned a member on one day (UTC, such as `2026-01-31`).
+
+    `by`: the kind of the actor, such as `session` or `api_key`.
+    """
 
     day: str
     by: str
@@ -164,7 +185,9 @@ class ActByOther:
 
 @dataclass(frozen=True)
 class AuditBreak:
-    """The first place where the log was altered: its number, the ID of the row there (if any), and the reason."""
+    """The first altered place of the audit log: its row number, the ID of the row there (None: no row), and the
+    reason.
+    """
 
     number: int
     id: str | None
@@ -173,21 +196,23 @@ class AuditBreak:
 
 @dataclass(frozen=True)
 class AuditCheck:
-    """The result of verifying the whole log: the expected number of rows, and the first break, if any."""
+    """The result of verifying the audit log: the expected number of rows, and the first altered place (None:
+    intact).
+    """
 
     count: int
     broken: AuditBreak | None
 
 
 class Audit:
-    """Writes the log. Call `record` inside the transaction that it describes, so that both are stored or neither is."""
+    """Reads, writes and verifies the audit log. Call `record` inside the transaction of the action that it records."""
 
     def __init__(self, database: Database, key: bytes, clock: Clock) -> None:
         self._database, self._mac, self._clock = database, Mac(key), clock
         self._checking = threading.Lock()
 
     def start_log(self) -> None:
-        """Seal the empty log of a new store, so that a log whose rows were all deleted can be distinguished from it."""
+        """Store the head of the empty log when a store is created, so that a later deletion of all rows is noticed."""
         self._write_end(0, b"")
 
     def record(
@@ -199,10 +224,11 @@ class Audit:
         *,
         about: str | None = None,
     ) -> None:
-        """Append one row: an action such as `session.create`, the kind and ID of its target, and its outcome.
+        """Append one row to the audit log.
 
-        `about` is the member concerned, in addition to the one who acted. For a target that is a member, it defaults to
-        that member.
+        - action: such as `session.create`.
+        - target: kind and ID of the object of the action, such as a mailbox; None if there is none.
+        - about: ID of a member, other than the actor, whose log shows the row. Defaults to a target that is a member.
         """
         kind, identity = target or (None, None)
         about = identity if about is None and kind == "member" else about
@@ -212,9 +238,10 @@ class Audit:
             self.append([(*row, actor.client_address, about)])
 
     def append(self, rows: Iterable[Sequence[object]]) -> None:
-        """Append rows from another log, oldest first, each in the order of FACT_COLUMNS.
+        """Append rows from another log, oldest first, and chain them to the last row of this log.
 
-        They follow the last row of this log and are sealed again. Inside a transaction; only a few are kept in memory.
+        Each row has the columns of FACT_COLUMNS, in that order. Only a few rows are kept in memory. Call it inside a
+        transaction.
         """
         count, head, newest = self._read_end()
         # A broken log stays broken, but recording must not fail for it: a number is never used twice.
@@ -238,9 +265,11 @@ class Audit:
         action: str | None = None,
         outcome: str | None = None,
     ) -> tuple[tuple[AuditEvent, ...], int | None]:
-        """Return the newest rows with a number below `before`, filtered by member (`about`), action and outcome.
+        """Return a page of at most `limit` rows, newest first, and the `before` of the next page (None at the end).
 
-        Also returns the number to continue below, or None at the end.
+        - before: return only rows with a lower number; None begins with the newest row.
+        - about: ID of a member; only rows of actions by this member, or actions that concern this member.
+        - action: an action, or the first part of its name: `session` includes `session.create`.
         """
         values: dict[str, object] = {"member": about, "action": action, "outcome": outcome, "limit": limit + 1}
         values["before"] = _AFTER_ALL if before is None else before
@@ -249,15 +278,17 @@ class Audit:
         return tuple(map(_to_event, rows[:limit])), following
 
     def has_action(self, *actions: str) -> bool:
-        """Whether any of these actions was ever recorded. It reads the whole log."""
+        """Whether any of these actions was ever recorded. This may read the whole log, so do not call it often."""
         asked = f"SELECT EXISTS (SELECT 1 FROM audit_events WHERE action IN ({', '.join('?' * len(actions))}))"
         return bool(self._database.value(asked, actions))
 
     def list_acts_by_others(self, member_id: str, since: str) -> tuple[ActByOther, ...]:
-        """Return what others did to a member after a moment, each kind of action once a day, oldest first.
+        """Return the successful actions by others that concerned a member, oldest first: each kind of action once per
+        day.
 
-        `api_key.use` stands for everything done with a key of the member's whose token somebody else was shown. `since`
-        is a timestamp or the beginning of one. Use the same value for many requests, so that the answer can be cached.
+        `api_key.use` stands for all use of the member's API keys that somebody else created. Restores are included,
+        since they concern everybody. `since`: a timestamp, or the beginning of one. Pass the same value in many
+        requests, so that the result can be cached.
         """
         about, restored, used = (member_id, since, member_id), (since, member_id), (since, member_id)
         found = self._database.cached_row(_DONE_BY_OTHERS, (*about, *restored, *used))
@@ -265,10 +296,10 @@ class Audit:
         return tuple(sorted(ActByOther(*line.split(" ", 2)) for line in lines))
 
     def verify(self) -> AuditCheck:
-        """Search the whole log for the first row that was changed, deleted, added or moved.
+        """Check the whole log, and report the first row that was changed, deleted, added or moved.
 
-        Rows that are written during the check are not checked: the earlier ones do not change. Only one check runs at a
-        time, with pauses for other threads. Raises LogBeingChecked.
+        Rows that are appended during the check are not checked. The check pauses regularly, so that other threads can
+        run. Raises LogBeingChecked if another check is running.
         """
         with self.exclusive_check():
             if self._database.row("SELECT 1 FROM sqlite_schema WHERE name = 'audit_events'") is None:
@@ -286,11 +317,11 @@ class Audit:
             self._checking.release()
 
     def rechain(self, key: bytes, each: Callable[[int, int], None]) -> AuditCheck:
-        """Seal the log with another key, in a copy of the store whose rows may be changed: a thousand rows per
-        transaction.
+        """Replace all seals of the log by seals with another key. Use it only in a copy of the store.
 
-        A broken log stays broken: from its first broken row on, all rows keep seals that do not match the new key, and
-        the end matches no row. `each` is called now and then with the number of rows done and the total.
+        If the log was altered, the new log is as well: from the first altered row on, the old seals stay, and the
+        stored head matches no row. The result describes that place. A transaction has a thousand rows. `each`: called
+        now and then with the number of rows done and the total.
         """
         to = Audit(self._database, key, self._clock)
         sealer = LogRechainer(self._database, to._head, to._seal, each)
@@ -301,8 +332,10 @@ class Audit:
     def _check_rows(
         self, count: int, last_head: str, newest: int, also: Callable[[Sequence[Any], int], None] | None = None
     ) -> AuditCheck:
-        """Check all rows. `also` gets the intact rows and the expected count; no other thread waits then, so there are
-        no pauses.
+        """Check all rows, and report the first altered one.
+
+        - count, last_head, newest: the result of `_read_end`.
+        - also: called with each intact row and `count`. If it is given, the check does not pause for other threads.
         """
         head, number = self._head(0, b""), 0
         for row in self._rows(newest, 0 if also else _CHECK_PAUSE):
@@ -320,8 +353,9 @@ class Audit:
         return AuditCheck(count, _check_end(number, count, hmac.compare_digest(head, last_head)))
 
     def _rows(self, last: int, pause: float) -> Iterator[Sequence[Any]]:
-        """Yield the rows a few at a time, with no transaction open between them: an open one would keep SQLite from
-        checkpointing its log.
+        """Yield the rows up to the number `last`, in small batches with `pause` seconds between them.
+
+        No transaction is open between two batches: it would keep SQLite from checkpointing the write-ahead log.
         """
         after = -_AFTER_ALL
         while batch := self._database.rows(
@@ -334,7 +368,10 @@ class Audit:
                 time.sleep(pause)
 
     def _read_end(self) -> tuple[int, str, int]:
-        """Return the stored count and head and the newest row number, all of one moment."""
+        """Return the stored number of rows, the stored head, and the highest row number, all read in one statement.
+
+        A missing or invalid value becomes 0 or ''.
+        """
         row = self._database.row(
             "SELECT (SELECT value FROM meta WHERE name = 'audit_count'),"
             " (SELECT value FROM meta WHERE name = 'audit_head'), (SELECT max(number) FROM audit_events)"
@@ -361,7 +398,9 @@ def _check_end(number: int, count: int, is_head: bool) -> AuditBreak | None:
 
 
 def _encode_facts(*facts: object) -> bytes:
-    """Encode facts with their lengths, so that no two rows encode alike; a missing fact has no length."""
+    """Encode values for an HMAC, each with its length, so that no two rows have the same encoding; None has a mark of
+    its own.
+    """
     framed = []
     for fact in facts:
         if fact is None:

@@ -1,4 +1,4 @@
-"""Sessions, API keys, single-use tokens and failed sign-ins. Of tokens only the hash is stored."""
+"""Sessions, API keys, single-use tokens and failed sign-ins. Only the hashes of tokens are stored."""
 
 import hmac
 import json
@@ -59,7 +59,11 @@ _MEMBER_BY_ID = (
 
 @dataclass(frozen=True)
 class FoundCredential:
-    """A valid credential. `capabilities` are those stored with an API key, in that order; a session stores none."""
+    """A valid session or API key, with its member.
+
+    `capabilities`: those stored with an API key, in stored order; empty for a session. `account_ids`: the mailboxes
+    that an API key is restricted to; None means no restriction.
+    """
 
     kind: Literal["session", "api_key"]
     id: str
@@ -80,10 +84,11 @@ class Credentials:
         return self._find_session(token_hash) or self._find_key(token_hash)
 
     def find_by_id(self, credential_id: str, member_id: str) -> FoundCredential | None:
-        """Return the current rights behind an earlier request: its API key unless revoked, or the member of its
-        session.
+        """Return the current permissions for work that an earlier request scheduled; None if they have ended.
 
-        The session may have ended: what somebody scheduled while signed in remains valid after that.
+        `credential_id` and `member_id`: the credential and the member of that request. An API key must not be revoked.
+        For a session only the member must exist: the session may have ended, and scheduled work remains valid after
+        that.
         """
         row = self._database.row(_KEY_BY_ID, (credential_id,))
         if row is not None:
@@ -94,7 +99,9 @@ class Credentials:
         return None if row is None else FoundCredential("session", credential_id, _to_member(row))
 
     def find_current(self, found: FoundCredential) -> FoundCredential | None:
-        """Return the same credential in its current state; None if it has ended. Does not record a use."""
+        """Return the current state of a credential that was found earlier; None if it has ended. Does not record
+        a use.
+        """
         return self.find_live(found.kind, found.id)
 
     def find_live(self, kind: Literal["session", "api_key"], credential_id: str) -> FoundCredential | None:
@@ -110,7 +117,10 @@ class Credentials:
     def add_session(
         self, member_id: str, token_hash: str, device_name: str, *, logged_in_at: str | None = None
     ) -> Session:
-        """Add a session for a sign-in at this moment, or at an earlier one. Inside a transaction."""
+        """Add a session and return it. Call it inside a transaction.
+
+        `logged_in_at`: timestamp of the sign-in; None means now.
+        """
         self._delete_ended_sessions()
         at = to_timestamp(self._clock.now())
         session_id, began = new_id("ses"), logged_in_at or at
@@ -119,15 +129,15 @@ class Credentials:
         return _to_session((session_id, device_name, at, at, began), session_id)
 
     def find_login_time(self, session_id: str) -> str | None:
-        """Return the time of the sign-in behind a valid session; None if the session has ended."""
+        """Return the timestamp of the sign-in that began a session; None if the session has ended."""
         row = self._database.row(_SESSION_BY_ID, (session_id,))
         return None if row is None or not self._is_live(row[2], row[3]) else str(row[2])
 
     def remove_surplus_sessions(self, member_id: str, keep: str) -> tuple[str, ...]:
-        """End this member's sessions beyond the maximum, least recently used first, but never `keep`. Returns the IDs
-        of those that were valid.
+        """End the least recently used sessions of a member, if the member has more than MOST_SESSIONS.
 
-        Inside a transaction.
+        `keep`: ID of a session that is never ended. Returns the IDs of the ended sessions that were still valid. Call
+        it inside a transaction.
         """
         count = self._database.value("SELECT count(*) FROM sessions WHERE member_id = ?", (member_id,))
         if count <= MOST_SESSIONS:  # An index answers this, without sorting.
@@ -136,20 +146,23 @@ class Credentials:
         return tuple(row[0] for row in rows if self._is_live(row[1], row[2]))
 
     def list_sessions(self, member_id: str, current_id: str | None) -> tuple[Session, ...]:
-        """Return the valid sessions of a member, most recently used first."""
+        """Return the valid sessions of a member, most recently used first. `current_id`: the session to mark as
+        `current`.
+        """
         rows = self._database.rows(f"{_LIST_SESSIONS} member_id = ? ORDER BY last_used_at DESC, id DESC", (member_id,))
         return tuple(_to_session(row, current_id) for row in rows if self._is_live(row[4], row[3]))
 
     def get_session(self, member_id: str, session_id: str, current_id: str | None) -> Session:
-        """Return a valid session of this member. Raises NotFound."""
+        """Return a valid session of this member. `current_id`: the session to mark as `current`. Raises NotFound."""
         row = self._database.row(f"{_LIST_SESSIONS} id = ? AND member_id = ?", (session_id, member_id))
         if row is None or not self._is_live(row[4], row[3]):
             raise NotFound(what="session")
         return _to_session(row, current_id)
 
     def remove_sessions(self, member_id: str, keep: str | None = None) -> tuple[str, ...]:
-        """End every session of this member except `keep`, and return the IDs of those that ended. Inside a
-        transaction.
+        """End all sessions of a member except the one with the ID `keep`, and return the IDs of the ended sessions.
+
+        Call it inside a transaction.
         """
         sql = "DELETE FROM sessions WHERE member_id = ? AND id IS NOT ? RETURNING id"
         return tuple(row[0] for row in self._database.rows(sql, (member_id, keep)))
@@ -256,9 +269,10 @@ class ApiKeys:
         self._database, self._clock = database, clock
 
     def add(self, member_id: str, name: str, token_hash: str, permissions: KeyPermissions, *, made_by: str) -> ApiKey:
-        """Add an API key for a member. `made_by` is the member who is shown its token. Inside a transaction.
+        """Add an API key for a member, and return it. Call it inside a transaction.
 
-        A key that somebody else created works only while that member is an active administrator.
+        `made_by`: ID of the member who creates the key and is shown its token. A key created for somebody else works
+        only while its creator is an active administrator.
         """
         key_id = new_id("key")
         row = {"id": key_id, "name": name, "member_id": member_id, "token_hash": token_hash}
@@ -268,7 +282,7 @@ class ApiKeys:
         return self.get(key_id)
 
     def list(self, member_id: str | None = None) -> tuple[ApiKey, ...]:
-        """Return the keys of a member, or of all members, oldest first."""
+        """Return the keys of a member (None: of all members) that are not revoked, oldest first."""
         order = "ORDER BY created_at, id"
         if member_id is None:
             rows = self._database.rows(f"{_SELECT_KEYS} {order}")
@@ -277,14 +291,16 @@ class ApiKeys:
         return tuple(map(_to_api_key, rows))
 
     def get(self, key_id: str, member_id: str | None = None) -> ApiKey:
-        """Return the key with this ID, which must belong to `member_id` if that is given. Raises NotFound."""
+        """Return a key by its ID. Raises NotFound if it was revoked or belongs to another member than `member_id`
+        (None: any).
+        """
         row = self._database.row(f"{_SELECT_KEYS} AND id = ?", (key_id,))
         if row is None or member_id not in (None, row[4]):
             raise NotFound(what="API key")
         return _to_api_key(row)
 
     def get_maker_id(self, key_id: str) -> str:
-        """Return the member who was shown the token of a key: its owner or somebody else. Raises NotFound."""
+        """Return the ID of the member who created a key and was shown its token. Raises NotFound."""
         maker = self._database.value(
             "SELECT coalesce(made_by_member_id, member_id) FROM api_keys WHERE id = ?", (key_id,)
         )
@@ -355,7 +371,7 @@ ORDER BY used_at DESC, rowid DESC LIMIT 1"""
 
 
 class OneTimeTokens:
-    """Reads and writes single-use tokens."""
+    """Reads and writes single-use tokens: invitations, password resets, and links that sign in to the console."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
@@ -370,10 +386,14 @@ class OneTimeTokens:
         session_id: str | None = None,
         by_key: bool = False,
     ) -> str:
-        """Store a new token, and return when it expires. Inside a transaction.
+        """Store a new token, and return the timestamp of its expiry. Call it inside a transaction.
 
-        If a session is given, the token ends with it. `by_key`: an API key requested the token and is shown it. Earlier
-        tokens of this kind stop working, except console links: several devices may be signing in.
+        - lives_for: time until the token expires.
+        - session_id: the session that requested the token; the token ends with that session.
+        - by_key: whether an API key requested the token and is shown it.
+
+        Earlier unused tokens of the same kind for the member are revoked. Console links are an exception, since the
+        member may sign in on several devices.
         """
         now = self._clock.now()
         expires_at = to_timestamp(now + lives_for)
@@ -387,12 +407,14 @@ class OneTimeTokens:
         return expires_at
 
     def find(self, kind: TokenKind, token_hash: str) -> str | None:
-        """Return the member of a token if it is valid, without using it up."""
+        """Return the ID of the token's member, without using up the token; None if the token is not valid."""
         found = self._find(kind, token_hash)
         return None if found is None else str(found[2])
 
     def redeem(self, kind: TokenKind, token_hash: str) -> str | None:
-        """Use up a token, and return its member; None if it is not valid. Inside a transaction."""
+        """Use up a token, and return the ID of its member; None if the token is not valid. Call it inside a
+        transaction.
+        """
         found = self._find(kind, token_hash)
         if found is None:
             return None
@@ -401,14 +423,14 @@ class OneTimeTokens:
         return str(found[2])
 
     def find_session_id(self, token_hash: str) -> str | None:
-        """Return the session that a token was created for."""
+        """Return the ID of the session that requested a token; None if no session did or the token does not exist."""
         found: str | None = self._database.value(
             "SELECT session_id FROM invitations WHERE token_hash = ?", (token_hash,)
         )
         return found
 
     def is_password_known_to_key(self, member_id: str) -> bool:
-        """Whether the password of a member was last set with a token that an API key was, or may have been, shown."""
+        """Whether an API key may have seen the token with which the member last set a password."""
         return bool(self._database.value(_LAST_USED_LINK, (member_id,)))
 
     def revoke_all(self, member_id: str) -> None:
@@ -416,9 +438,7 @@ class OneTimeTokens:
         self._database.change("DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL", (member_id,))
 
     def revoke_shown_to_keys(self, member_id: str) -> None:
-        """Revoke the unused tokens of this member that an API key was, or may have been, shown. Inside a
-        transaction.
-        """
+        """Revoke the unused tokens of a member that an API key may have seen. Call it inside a transaction."""
         sql = "DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL AND by_key <> 0"
         self._database.change(sql, (member_id,))
 
@@ -450,7 +470,10 @@ _RETRY_SOON = 1
 
 
 class LoginAttempts:
-    """Counts failed sign-ins and enforces limits on them."""
+    """Counts failed sign-ins and limits their number within FAILURE_WINDOW.
+
+    Failures are counted by bucket: a name such as that of an email address or a client address.
+    """
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
@@ -459,17 +482,21 @@ class LoginAttempts:
         self._swept_at = 0
 
     def require_room(self, limits: Mapping[str, int]) -> None:
-        """Raise Throttled if a bucket has reached its limit, with the seconds until every bucket allows an attempt.
-        Only reads.
+        """Raise Throttled if a bucket has reached its limit of failures. Only reads.
+
+        `limits`: the maximum of failures by bucket. `retry_after` of Throttled is in seconds, until all buckets allow
+        an attempt.
         """
         if wait := max(self._seconds_to_wait(bucket, limit) for bucket, limit in limits.items()):
             raise Throttled(retry_after=wait)
 
     @contextmanager
     def reserve(self, limits: Mapping[str, int]) -> Iterator[None]:
-        """Reserve a place in each bucket for an attempt whose outcome is not known yet. Raises Throttled.
+        """Count a running sign-in attempt in each bucket until the context ends, so that parallel attempts cannot
+        exceed a limit.
 
-        So no burst exceeds a limit, and nothing has to be written before an outcome is known.
+        `limits`: the maximum of failures by bucket. Raises Throttled if failures and running attempts reach a limit.
+        The reservation is in memory only; call `record_failure` if the attempt fails.
         """
         with self._lock:
             self.require_room(limits)
@@ -483,7 +510,7 @@ class LoginAttempts:
                 self._under_way -= Counter(limits.keys())
 
     def record_failure(self, buckets: Collection[str]) -> None:
-        """Count a failure at this moment in each bucket. Inside a transaction."""
+        """Record a failed sign-in at this moment in each bucket. Call it inside a transaction."""
         now = to_millis(self._clock.now())
         if abs(now - self._swept_at) >= _FAILURES_SWEPT_EVERY:
             self._swept_at = now
@@ -491,7 +518,7 @@ class LoginAttempts:
         self._database.change_many("INSERT INTO attempts VALUES (?, ?)", [(bucket, now) for bucket in buckets])
 
     def clear(self, bucket: str) -> None:
-        """Delete the failures of a bucket. Inside a transaction."""
+        """Delete the recorded failures of a bucket. Call it inside a transaction."""
         self._database.run(ATTEMPTS.delete().where(ATTEMPTS.bucket == bucket))
 
     def _seconds_to_wait(self, bucket: str, limit: int) -> int:

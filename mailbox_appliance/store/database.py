@@ -1,7 +1,7 @@
-"""The encrypted SQLite file under peewee and APSW: connections, transactions, and the meaning of errors.
+"""Access to the encrypted SQLite file through peewee and APSW: connections, transactions, and readable errors.
 
-Every thread has its own connection. Writers of this process take turns under one lock and begin IMMEDIATE. Otherwise
-SQLite would refuse a transaction that reads first and writes later if another one wrote in between.
+Every thread has its own connection. Only one thread of this process writes at a time: a lock and BEGIN IMMEDIATE see to
+that. Otherwise SQLite would refuse a transaction that reads first and writes later, if another one wrote in between.
 """
 
 import errno
@@ -52,23 +52,25 @@ _opened_lock = threading.Lock()
 
 
 class _Cursor(apsw.Cursor):
-    """A cursor that is released without being closed.
+    """Cursor whose `close` does nothing, as a workaround for a memory leak.
 
-    In APSW 3.54 `Cursor.close` takes a reference to the cursor and never releases it, so each closed cursor stayed in
-    memory: 5 MB for 10,000 requests. peewee closes every cursor that it has read to its end.
+    In APSW 3.54 `Cursor.close` takes a reference to the cursor and never releases it, and peewee closes every cursor
+    that it has read to its end. So each closed cursor stayed in memory: 5 MB for 10,000 requests.
     """
 
     __slots__ = ()
 
     def close(self, force: bool = False) -> None:
-        """Do nothing unless the connection is being closed: the statement ends with the last reference."""
+        """Do nothing, unless the connection is being closed. The statement ends when the cursor is
+        garbage-collected.
+        """
         with suppress(apsw.CursorClosedError, apsw.ConnectionClosedError):
             if self.connection in _closing:
                 super().close(force)
 
 
 class _EncryptedDatabase(APSWDatabase):
-    """peewee's APSW database, with the encryption key set before any other statement of a connection."""
+    """peewee's APSW database that sets the encryption key on each new connection, before any other statement."""
 
     def __init__(self, file: Path, cipher: str, key: bytes, opened: "weakref.WeakSet[Any]") -> None:
         self._cipher, self._key, self._opened = cipher, key, opened
@@ -93,7 +95,7 @@ class _EncryptedDatabase(APSWDatabase):
 
 
 class Database:
-    """An open store file. Raises peewee.DatabaseError on first use if the key does not fit or a page is damaged."""
+    """An open store file. Its first query raises peewee.DatabaseError if the key does not fit or a page is damaged."""
 
     def __init__(self, file: Path, cipher: str, key: bytes) -> None:
         self._opened: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -110,7 +112,7 @@ class Database:
         return list(self._connection().execute(sql, parameters))
 
     def iterate(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
-        """Yield the rows of a query that may have very many, one at a time."""
+        """Yield the rows of a query one at a time, for results too large for memory."""
         yield from self._connection().execute(sql, parameters)
 
     def row(self, sql: str, parameters: Parameters = ()) -> Row | None:
@@ -120,9 +122,10 @@ class Database:
         return first
 
     def cached_row(self, sql: str, parameters: Sequence[object]) -> Row | None:
-        """Return the first row of a query as `row` does, cached until the next commit. For queries of every request.
+        """Return the first row of a query, or None; the row is cached until the next commit. For queries of every
+        request.
 
-        Only this process writes, since it holds the lock of the data directory, so a cached row is current.
+        The cache is never outdated: no other process writes, since this one holds the lock of the data directory.
         """
         if self._connection().in_transaction:
             return self.row(sql, parameters)
@@ -136,12 +139,12 @@ class Database:
         return found
 
     def value(self, sql: str, parameters: Parameters = ()) -> Any:
-        """Return the first column of the first row, or None."""
+        """Return the first column of the first row of a query, or None."""
         found = self.row(sql, parameters)
         return None if found is None else found[0]
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the words of a text as the full-text index stores them: without case and diacritics."""
+        """Return the words of a text as the full-text index stores them: in lower case and without diacritics."""
         tokenizer = self._connection().fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
         found: list[str] = tokenizer(
             text.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False
@@ -149,26 +152,29 @@ class Database:
         return found
 
     def run(self, query: Any) -> Any:
-        """Execute a peewee query. Returns rows as dicts for a select, the number of rows for an update or a delete."""
+        """Execute a peewee query. Returns dicts for a select, and the number of changed rows for an update or a
+        delete.
+        """
         self._connection()
         return query.execute(self._peewee)
 
     def change(self, sql: str, parameters: Parameters = ()) -> int:
-        """Execute one statement that writes, inside a transaction, and return the number of rows it changed."""
+        """Execute one statement that writes, and return the number of rows it changed. Call it inside a transaction."""
         connection = self._connection()
         given = parameters.values() if isinstance(parameters, Mapping) else parameters
         connection.execute(sql, parameters, can_cache=not _has_large(given))
         return int(connection.changes())
 
     def change_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
-        """Execute one statement for each row of parameters, inside a transaction."""
+        """Execute one statement once for each sequence of parameters in `rows`. Call it inside a transaction."""
         self._connection().executemany(sql, rows, can_cache=not any(map(_has_large, rows)))
 
     @contextmanager
     def progress_handler(self, every: int, look: Callable[[], None]) -> Iterator[None]:
-        """Call `look` after every `every` virtual machine steps of SQLite on this thread's connection.
+        """Call `look` during long statements of this thread, after every `every` virtual machine steps of SQLite.
 
-        Its exceptions are raised to the caller. So a long statement can report progress and give other threads a turn.
+        `look` can report progress or let other threads run. An exception in it ends the statement and is raised to the
+        caller.
         """
 
         def has_to_end() -> bool:
@@ -183,16 +189,16 @@ class Database:
             connection.set_progress_handler(None)
 
     def release_memory(self) -> None:
-        """Release the pages that this thread's connection has cached, after it read or wrote something large."""
+        """Free the page cache of this thread's connection, for example after reading or writing a large value."""
         self._connection().execute("PRAGMA shrink_memory")
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        """Execute all statements inside this context or none. A `durable` transaction survives a power failure once
-        this returns.
+        """Execute all statements inside this context, or none of them if it raises.
 
-        Others reach the disk a little later, and are never half written. A nested transaction joins the outer one,
-        which must be durable if the inner one is.
+        `durable`: wait until the commit is on the disk, so that it survives a power failure. Other commits may be lost
+        in a power failure, but are never half written. A nested transaction becomes part of the outer one; if the inner
+        one is durable, the outer one must be as well.
         """
         with self._writing:
             connection = self._connection()
@@ -209,9 +215,7 @@ class Database:
 
     @contextmanager
     def block_writers(self) -> Iterator[None]:
-        """Keep all threads of this process from beginning to write or committing inside this context. Only for
-        moments.
-        """
+        """Keep all other threads of this process from writing inside this context. Use it only for moments."""
         with self._writing:
             yield
 
@@ -231,10 +235,10 @@ class Database:
             self._is_durable = False
 
     def close(self, within: float = 2.0) -> bool:
-        """Close every thread's connection; the last one checkpoints the write-ahead log into the file.
+        """Close the connections of all threads, and checkpoint the write-ahead log into the file.
 
-        Running writes may finish, running reads are interrupted, and later queries fail. Returns False if a connection
-        was still in use after `within` seconds.
+        Running writes may finish, running reads are interrupted, and later queries raise StoreUnusable. Returns False
+        if a connection was still in use after `within` seconds.
         """
         deadline = time.monotonic() + within
         has_turn = self._writing.acquire(timeout=within)
@@ -252,7 +256,7 @@ class Database:
                 self._writing.release()
 
     def close_without_checkpoint(self) -> None:
-        """Close without checkpointing the log: the files stay as they are."""
+        """Close the connections of all threads, but leave the database file and its write-ahead log as they are."""
         with self._connecting:  # No thread can open another one in the meantime.
             self._is_closed = True
         self.disable_checkpoints()
@@ -263,7 +267,9 @@ class Database:
             return list(self._opened)
 
     def disable_checkpoints(self) -> None:
-        """Keep all open connections from checkpointing a log into a file, their own or an attached one."""
+        """Keep all open connections from checkpointing a write-ahead log when they close, for their own or an attached
+        file.
+        """
         for connection in self._list_opened():
             with suppress(apsw.ConnectionClosedError):  # a connection that failed while it was opened
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -320,8 +326,10 @@ _LEAST_FREE = 64 * 1024
 
 @contextmanager
 def failures_as_unusable(folder: Path, *, then: str = "") -> Iterator[None]:
-    """Raise StoreUnusable for errors of the disk or of SQLite. `then`: a sentence about the result, such as "Nothing
-    was changed."
+    """Turn errors of the disk or of SQLite inside this context into StoreUnusable.
+
+    `folder`: the data directory, for the message. `then`: a sentence that ends the message, such as "Nothing was
+    changed."
     """
     try:
         yield
@@ -337,7 +345,10 @@ def failures_as_unusable(folder: Path, *, then: str = "") -> Iterator[None]:
 
 
 def to_unusable(error: Exception, folder: Path, *, then: str = "") -> StoreUnusable:
-    """Return the StoreUnusable that reports an error of the disk or of SQLite."""
+    """Return a StoreUnusable that describes an error of the disk or of SQLite.
+
+    `folder`: the data directory, for the message. `then`: a sentence that ends the message.
+    """
     if is_disk_full(error, folder):
         reason = (
             f"the disk that holds {folder} is full{_free_room_note(folder)}. Free some space, then repeat the command."
@@ -350,7 +361,7 @@ def to_unusable(error: Exception, folder: Path, *, then: str = "") -> StoreUnusa
 
 
 def is_disk_full(error: Exception, folder: Path) -> bool:
-    """Whether an error means that the disk of a folder is full."""
+    """Whether an error of the disk or of SQLite means that the disk of this folder is full."""
     if isinstance(error, OSError):
         return error.errno in _DISK_FULL_NUMBERS
     chain = (error, error.__cause__, error.__context__)  # peewee wraps errors while connecting.

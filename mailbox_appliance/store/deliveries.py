@@ -1,11 +1,15 @@
-"""The journal of sending: one operation per idempotency key, each phase committed before its act.
+"""Writing delivery operations: one row for each accepted request to send, found again by its idempotency key.
+
+Each phase of sending is committed to the disk before its act begins (`synchronous=FULL`). So after a crash the row
+shows how far the attempt may have come. Statuses, and the methods that change them:
 
     (none) --accept--> sending --enter_phases: connecting, envelope, data, dot--> succeeded | failed | uncertain
        |                 |  ^ `--withdraw (not sent to anyone, and not shown to any client)--> (none)
        |         requeue |  | begin_sending, when it is due
        `--accept-------> queued --cancel, fail_queued--> failed      uncertain --confirm, resolve--> succeeded | failed
 
-Every commit is on the disk before the act that it announces (`synchronous=FULL`).
+"Shown" means that a client has received the operation in a response, or is about to. "Our copy" is the copy of a sent
+message that the appliance shows in the folder Sent, and files there.
 """
 
 import json
@@ -89,7 +93,11 @@ SELECT 1 FROM delivery_operations d JOIN accounts a ON a.id = d.account_id WHERE
 
 @dataclass(frozen=True)
 class DeliveryOutcome:
-    """The final status of an operation, its error code and warnings, and the reply of the server."""
+    """A new status for a delivery operation (`succeeded`, `failed` or `uncertain`), with error code, warnings and SMTP
+    reply.
+
+    `came_from`: the status that the operation must have before.
+    """
 
     status: DeliveryStatus
     code: str | None = None
@@ -100,8 +108,10 @@ class DeliveryOutcome:
 
 
 def end_delivery(database: Database, operation_id: str, ending: DeliveryOutcome, now: datetime) -> bool:
-    """Give an operation its final status. Inside a transaction. Returns False if its status is not
-    `ending.came_from`.
+    """Set the outcome of an operation, and create the follow-up tasks that this outcome needs.
+
+    Returns False and changes nothing if the operation does not have the status `ending.came_from`. Call it inside a
+    transaction.
     """
     at, millis = to_timestamp(now), to_millis(now)
     ended = database.change(
@@ -146,14 +156,18 @@ def _add_chore(database: Database, operation_id: str, kind: str, where: str, now
 
 
 def delete_message_bytes(database: Database, operation_id: str) -> None:
-    """Delete the bytes of a message unless they may still be needed. Inside a transaction."""
+    """Delete the stored message of an operation, unless it is still needed for sending, for Sent or for a draft.
+
+    Call it inside a transaction.
+    """
     sql = f"DELETE FROM delivery_messages WHERE operation = ? AND NOT EXISTS ({_BYTES_NEEDED})"
     database.change(sql, (operation_id,))
 
 
 def end_mailbox_deliveries(database: Database, account_id: str, now: datetime) -> None:
-    """End the pending operations of a mailbox that is being removed as failed, without follow-up work. Inside a
-    transaction.
+    """End the queued operations of a removed mailbox as `failed`, and delete its follow-up tasks and stored messages.
+
+    Operations with the status `sending` are left to the thread that sends them. Call it inside a transaction.
     """
     waiting = "SELECT id FROM delivery_operations WHERE account_id = ? AND status = 'queued'"
     for (operation_id,) in database.rows(waiting, (account_id,)):
@@ -175,7 +189,7 @@ _THREAD_OF = "SELECT t.id FROM messages m JOIN threads t ON t.number = m.thread 
 
 
 class Deliveries:
-    """Writes delivery operations. Each method that writes is one durable transaction, or part of the caller's."""
+    """Writes delivery operations. Each method that writes runs in a durable transaction, or joins the caller's."""
 
     def __init__(self, database: Database, lists: DeliveryLists, mirror: MailboxWriter, clock: Clock) -> None:
         self._database, self._lists = database, lists
@@ -184,10 +198,10 @@ class Deliveries:
     # --- from the request ---------------------------------------------------------------------------------------------
 
     def accept(self, new: NewDelivery) -> AcceptedDelivery:
-        """Accept a request, or find the operation that its idempotency key created before.
+        """Store a new operation for a request to send, or return the one that the same idempotency key created before.
 
-        Raises IdempotencyConflict if the key was used for another request, DraftInUse, QuotaReached, and NotFound if
-        the mailbox is gone.
+        Raises IdempotencyConflict if the key was used for another request. Raises DraftInUse or DraftSent if the saved
+        draft is being sent or was sent. Raises QuotaReached, and NotFound if the mailbox is gone.
         """
         with self._database.transaction(durable=True):
             earlier = self.find_replay(new.credential_id, new.idempotency_key, new.request_hash)
@@ -202,8 +216,10 @@ class Deliveries:
         return AcceptedDelivery(delivery, new.warnings, is_new=True, is_shown=new.send_at is not None)
 
     def find_replay(self, credential_id: str, idempotency_key: str, request_hash: str) -> AcceptedDelivery | None:
-        """Return the operation that this key created before, or None. Raises IdempotencyConflict if the request was
-        different.
+        """Return the operation that this credential created with this idempotency key, or None.
+
+        `request_hash`: the hash of the present request. Raises IdempotencyConflict if the earlier request had another
+        hash.
         """
         row = self._database.row(
             f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d WHERE d.credential_id = ? AND d.idempotency_key = ?",
@@ -218,7 +234,7 @@ class Deliveries:
         return AcceptedDelivery(to_delivery(row), warnings_of(row), is_new=False, is_shown=bool(row[10]))
 
     def mark_shown(self, operation_id: str) -> bool:
-        """Record that a client is about to be shown the operation; from now on it cannot be withdrawn.
+        """Record that a client is about to receive the operation in a response; from now on it cannot be withdrawn.
 
         Returns False if it was already withdrawn.
         """
@@ -229,8 +245,10 @@ class Deliveries:
             return bool(self._database.change(sql, (operation_id,))) or self.find(operation_id) is not None
 
     def withdraw(self, operation_id: str) -> bool:
-        """Delete an operation as if it had never existed, which frees its key. Returns False if a client was
-        shown it.
+        """Delete an operation with the status `sending` that no client has received, so that its idempotency key is
+        free again.
+
+        Returns False if a client has received the operation, or it is not `sending`.
         """
         with self._database.transaction(durable=True):
             return bool(
@@ -242,7 +260,10 @@ class Deliveries:
     # --- while sending ------------------------------------------------------------------------------------------------
 
     def begin_sending(self, operation_id: str) -> bool:
-        """Set a scheduled operation that is due to `sending`. Returns False if it is no longer queued."""
+        """Change the status of a scheduled operation from `queued` to `sending`.
+
+        Returns False if the operation is no longer queued or its mailbox is gone.
+        """
         at = to_timestamp(self._clock.now())
         with self._database.transaction(durable=True):
             begun = self._database.change(
@@ -254,9 +275,11 @@ class Deliveries:
         return bool(begun)
 
     def requeue(self, operation_id: str, next_at: datetime, cause: str) -> bool:
-        """Queue a scheduled operation again until `next_at`, after an attempt that certainly reached nobody.
+        """Change a scheduled operation from `sending` back to `queued`, after an attempt in which certainly nobody got
+        the message.
 
-        Returns False if the operation has ended.
+        `next_at`: time of the next attempt. `cause`: the reason for the delay. Returns False if the operation has
+        ended.
         """
         at = to_timestamp(self._clock.now())
         with self._database.transaction(durable=True):
@@ -268,10 +291,11 @@ class Deliveries:
         return bool(queued)
 
     def enter_phases(self, operation_id: str, *phases: Phase, provider_draft_id: str | None = None) -> bool:
-        """Enter a phase, on the disk when this returns; several phases if nothing happens between them.
+        """Record the next phases of sending; they are on the disk when this returns. Call it before the act of the last
+        phase.
 
-        `provider_draft_id`: the ID at the provider of the draft that is sent next. Returns False if the operation has
-        ended or its mailbox is gone.
+        Pass several phases only if nothing happens between them. `provider_draft_id`: if a provider's API is about to
+        send a draft, the draft's ID there. Returns False if the operation has ended or its mailbox is gone.
         """
         at = to_timestamp(self._clock.now())
         with self._database.transaction(durable=True):
@@ -282,8 +306,10 @@ class Deliveries:
     # --- outcomes -----------------------------------------------------------------------------------------------------
 
     def succeed(self, operation_id: str, sent: SentCopy | None, *, reply_code: int) -> None:
-        """Record that the server accepted the message. Our copy appears in the mirror at once, in the folder that
-        `sent` names.
+        """Record that the server accepted the message, and that our copy must be filed in Sent.
+
+        `sent`: folder and content of our copy, which the mirror then shows at once; None if it cannot be shown yet.
+        `reply_code`: the SMTP reply code.
         """
         ending = DeliveryOutcome("succeeded", reply_code=reply_code)
         with self._database.transaction(durable=True):
@@ -300,22 +326,29 @@ class Deliveries:
         reply_code: int | None = None,
         reply_enhanced: str | None = None,
     ) -> None:
-        """Give an operation that is being sent its outcome: `failed` or `uncertain`."""
+        """Change an operation from `sending` to `failed` or `uncertain`; nothing changes if it has another status.
+
+        `reply_code`, `reply_enhanced`: the SMTP reply code and enhanced status code, if there was a reply.
+        """
         ending = DeliveryOutcome(status, error_code, tuple(warnings), reply_code, reply_enhanced)
         with self._database.transaction(durable=True):
             self._end_delivery(operation_id, ending)
 
     def fail_queued(self, operation_id: str, code: str, warnings: Iterable[str] = ()) -> bool:
-        """End a scheduled operation as failed without an attempt. Returns False if it is no longer queued."""
+        """Change an operation from `queued` to `failed` without an attempt. `code`: its error code.
+
+        Returns False if the operation is no longer queued.
+        """
         with self._database.transaction(durable=True):
             return self._end_delivery(
                 operation_id, DeliveryOutcome("failed", code, tuple(warnings), came_from="queued")
             )
 
     def cancel(self, account_id: str, schedule_id: str) -> tuple[str, bool]:
-        """Cancel a scheduled message. Returns the ID of its operation, and False if it was already canceled.
+        """Cancel a scheduled message; a follow-up task then saves it as a draft.
 
-        Its message is then kept as a draft. Raises NotFound, NotWaiting.
+        Returns the operation's ID, and whether this call canceled it (False: it was canceled before). Raises NotFound.
+        Raises NotWaiting if it is being sent or has ended in another way.
         """
         with self._database.transaction(durable=True):
             row = self._database.row(
@@ -331,10 +364,11 @@ class Deliveries:
         return str(operation_id), is_new
 
     def confirm(self, operation_id: str, found: FoundCopy | None, sent: SentCopy | None) -> bool:
-        """Record that the server accepted the message of an uncertain operation. Returns False if it is no longer
-        uncertain.
+        """Change an operation from `uncertain` to `succeeded`, because the message was found at the server.
 
-        A copy found in Sent or in all mail is the sent message; otherwise our copy is filed, as after any success.
+        `found`: the place where it was found. In Sent or in all mail, that message becomes the sent message. Otherwise
+        our copy (`sent`) is shown and filed, as after any success. Returns False if the operation is no longer
+        uncertain.
         """
         with self._database.transaction(durable=True):
             if not self._end_delivery(operation_id, DeliveryOutcome("succeeded", came_from="uncertain")):
@@ -345,8 +379,9 @@ class Deliveries:
         return True
 
     def resolve(self, operation_id: str, outcome: DeliveryStatus, sent: SentCopy | None = None) -> None:
-        """Set the outcome of an uncertain operation as a person decided: `succeeded` or `failed`. Raises
-        NotUncertain.
+        """Change an operation from `uncertain` to the outcome that a person chose: `succeeded` or `failed`.
+
+        `sent`: our copy to show in the mirror after a success. Raises NotUncertain if the operation has another status.
         """
         code = "resolved_as_failed" if outcome == "failed" else None
         with self._database.transaction(durable=True):
@@ -356,31 +391,34 @@ class Deliveries:
                 self._expect_copy(operation_id, sent)
 
     def end_mailbox_deliveries(self, account_id: str) -> None:
-        """End the pending operations of a mailbox that is being removed, and delete the stored bytes. Inside a
-        transaction.
+        """End the queued operations of a mailbox that is being removed, and delete its stored messages.
 
-        An operation that is being sent right now ends, and deletes its own bytes, when it notices.
+        An operation that is being sent now is ended by the thread that sends it. Call it inside a transaction.
         """
         end_mailbox_deliveries(self._database, account_id, self._clock.now())
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def find(self, operation_id: str) -> tuple[Delivery, tuple[str, ...]] | None:
-        """Return an operation by its ID, without checking access; None if it was withdrawn."""
+        """Return an operation and its warnings by its ID, without checking access; None if the operation was
+        withdrawn.
+        """
         row = self._database.row(
             f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d WHERE d.id = ?", (operation_id,)
         )
         return None if row is None else (to_delivery(row), warnings_of(row))
 
     def get_work(self, operation_id: str) -> DeliveryWork:
-        """Return what the worker needs to send an operation. Raises NotFound."""
+        """Return an operation with its message, as the worker that sends it needs it. Raises NotFound."""
         row = self._database.row(f"{SELECT_WORK} WHERE d.id = ?", (operation_id,))
         if row is None:
             raise NotFound(what="delivery operation")
         return to_work(row, load_message_bytes(self._database, operation_id, row[6]))
 
     def list_sending(self) -> tuple[OpenDelivery, ...]:
-        """Return the operations that were being sent when the appliance stopped, oldest first."""
+        """Return the operations with the status `sending`, oldest first. At a start, these were interrupted by the last
+        stop.
+        """
         # Written exactly as in the partial index of open operations, so that SQLite uses it.
         is_open = "status IN ('queued', 'sending', 'uncertain')"
         sql = f"{SELECT_OPEN} WHERE {is_open} AND status = 'sending' ORDER BY number"
@@ -389,7 +427,9 @@ class Deliveries:
     # --- our copy -----------------------------------------------------------------------------------------------------
 
     def add_copy(self, operation_id: str, sent: SentCopy) -> None:
-        """Add our copy to the mirror under its promised ID if that was impossible on success."""
+        """Add our copy of a sent message to the mirror, if `succeed` could not do that. Does nothing if the mirror has
+        it.
+        """
         with self._database.transaction(durable=True):
             there = "SELECT 1 FROM messages WHERE id = (SELECT result_id FROM delivery_operations WHERE id = ?)"
             if self._database.value(there, (operation_id,)) is None:
@@ -399,14 +439,20 @@ class Deliveries:
         return end_delivery(self._database, operation_id, ending, self._clock.now())
 
     def _expect_copy(self, operation_id: str, sent: SentCopy | None) -> None:
-        """Note that our copy must be filed in Sent. If `sent` is given, the mirror shows it at once."""
+        """Record that our copy must be filed in Sent. `sent`: the copy to show in the mirror at once; None shows
+        nothing yet.
+        """
         if sent is not None:
             self._add_copy(operation_id, sent)
         sql = "UPDATE delivery_operations SET copy = 'pending', copy_next_at = ? WHERE id = ?"
         self._database.change(sql, (to_millis(self._clock.now()), operation_id))
 
     def _adopt_as_copy(self, operation_id: str, found: FoundCopy) -> None:
-        """Make the copy found in Sent the sent message: the one already mirrored, or our copy, which gets its UID."""
+        """Use a message that was found in Sent instead of filing our copy.
+
+        If sync has mirrored the found message, the operation's result becomes that row, and our copy is deleted.
+        Otherwise our copy gets the UID of the found message.
+        """
         sql = "SELECT m.id, t.id FROM messages m JOIN threads t ON t.number = m.thread WHERE m.folder = ? AND m.uid = ?"
         row = self._database.row(sql, (found.folder.number, found.uid))
         work = self.get_work(operation_id)
@@ -420,7 +466,10 @@ class Deliveries:
         delete_message_bytes(self._database, operation_id)
 
     def _add_copy(self, operation_id: str, sent: SentCopy) -> None:
-        """Add our copy to the mirror under its promised IDs, or in the thread that it belongs to."""
+        """Add our copy to the mirror under the message ID that clients were promised.
+
+        If the message belongs to a thread that the mirror has, the operation's thread ID is changed to that thread.
+        """
         row = self._database.row(
             "SELECT result_id, result_thread_id FROM delivery_operations WHERE id = ?", (operation_id,)
         )

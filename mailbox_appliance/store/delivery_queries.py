@@ -1,6 +1,7 @@
-"""Reading the journal of sending: rows, lists, timelines, counts for charts, and old idempotency keys.
+"""Reading the delivery operations: lists, timelines, counts for charts, and old idempotency keys.
 
-`deliveries.py` writes the journal, with the statements on single rows that are here beside their columns.
+`deliveries.py` changes the operations. The statements that insert or change a single row are in this module, next to
+the columns of that row.
 """
 
 import json
@@ -68,19 +69,21 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'accepted', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 
 
 class ScheduledSummary(msgspec.Struct, frozen=True):
-    """The recipients and subject of a scheduled message, as lists show them."""
+    """The recipients and subject of a scheduled message, stored as JSON to show them in lists."""
 
     to: tuple[Address, ...] = ()
     subject: str = ""
 
 
 def warnings_of(row: Row) -> tuple[str, ...]:
-    """Return the warnings of an operation: first those from its acceptance, then those of its status."""
+    """Return the warnings of a row of DELIVERY_COLUMNS: first those of the accepted request, then those of its
+    outcome.
+    """
     return tuple(map(from_stored_text, (*json.loads(row[12]), *json.loads(row[9]))))
 
 
 def to_delivery(row: Row) -> Delivery:
-    """Convert a row of DELIVERY_COLUMNS for clients."""
+    """Convert a row of DELIVERY_COLUMNS to the record that clients receive."""
     result_warnings = tuple(map(from_stored_text, json.loads(row[6]).values()))
     succeeded = row[3] == "succeeded"
     return Delivery(
@@ -95,7 +98,9 @@ def to_delivery(row: Row) -> Delivery:
 
 
 def to_work(row: Row, wire: Content) -> DeliveryWork:
-    """Convert a row of SELECT_WORK for the worker, with its message."""
+    """Convert a row of SELECT_WORK to the record for the worker that sends the message. `wire`: the bytes of the
+    message.
+    """
     return DeliveryWork(
         operation_id=row[0],
         account_id=row[1],
@@ -124,12 +129,12 @@ def to_work(row: Row, wire: Content) -> DeliveryWork:
 
 
 def to_open_delivery(row: Row) -> OpenDelivery:
-    """Convert a row of SELECT_OPEN, without the message."""
+    """Convert a row of SELECT_OPEN to a record without the message."""
     return OpenDelivery(row[0], row[1], Phase(row[2]), bool(row[3]), row[4])
 
 
 def to_scheduled(row: Row) -> ScheduledSend:
-    """Convert a row of SELECT_SCHEDULED for clients."""
+    """Convert a row of SELECT_SCHEDULED to the record that clients receive."""
     summary = decode_json(row[5] or b"{}", ScheduledSummary)
     return ScheduledSend(
         id=row[0],
@@ -144,7 +149,9 @@ def to_scheduled(row: Row) -> ScheduledSend:
 
 
 def insert_delivery(database: Database, new: NewDelivery, at: str) -> Delivery:
-    """Insert a new operation with its message. Inside a transaction."""
+    """Insert a new operation with its message, and return it. `at`: the current timestamp. Call it inside a
+    transaction.
+    """
     operation_id, is_scheduled = new_id("dlv"), new.send_at is not None
     status: DeliveryStatus = "queued" if is_scheduled else "sending"
     schedule_id = new_id("sch") if is_scheduled else None
@@ -189,7 +196,11 @@ def insert_delivery(database: Database, new: NewDelivery, at: str) -> Delivery:
 
 
 def enter_phase(database: Database, operation_id: str, phase: Phase, at: str) -> bool:
-    """Enter a phase. Returns False if the operation has ended or its mailbox is gone. Inside a transaction."""
+    """Set the current phase of an operation that is `sending`. `at`: the current timestamp. Call it inside a
+    transaction.
+
+    Returns False if the operation has ended or its mailbox is gone.
+    """
     # The state that an earlier attempt left at the provider does not apply to this one.
     is_new = phase is Phase.CONNECTING
     marked = database.change(
@@ -204,13 +215,17 @@ def enter_phase(database: Database, operation_id: str, phase: Phase, at: str) ->
 
 
 def set_provider_draft(database: Database, operation_id: str, draft_id: str | None) -> None:
-    """Set the ID at the provider of the draft that is sent next; None if there is none. Inside a transaction."""
+    """Store the ID of the draft that the provider's API is about to send; None if there is none. Call it inside a
+    transaction.
+    """
     sql = "UPDATE delivery_operations SET provider_draft_id = ? WHERE id = ?"
     database.change(sql, (draft_id, operation_id))
 
 
 def note_phase(database: Database, operation_id: str, phase: Phase, at: str) -> None:
-    """Record when a phase was entered. Inside a transaction."""
+    """Add a phase and its time to the history of an operation. `at`: the current timestamp. Call it inside a
+    transaction.
+    """
     database.change(
         "INSERT INTO delivery_phases SELECT id, attempts, ?, ? FROM delivery_operations WHERE id = ?",
         (phase, at, operation_id),
@@ -218,9 +233,7 @@ def note_phase(database: Database, operation_id: str, phase: Phase, at: str) -> 
 
 
 def _insert_message(database: Database, operation_id: str, message: ComposedMessage) -> None:
-    """Store the bytes of a message: the first of them, with the header, in its row, the rest of a large message in
-    chunks.
-    """
+    """Store the bytes of a message: a small message in one row, a large one in a row with its beginning, and chunks."""
     pieces = message.wire.pieces()
     first = message.wire.read() if len(message.wire) <= LARGE else next(pieces)
     row = (operation_id, first, message.bcc_header)
@@ -232,14 +245,21 @@ def _insert_message(database: Database, operation_id: str, message: ComposedMess
 
 
 def load_message_bytes(database: Database, operation_id: str, first: bytes | None) -> Content:
-    """Return the bytes of a message, whose row holds the first of them; empty if they were deleted."""
+    """Return the stored bytes of an operation's message; empty if they were deleted.
+
+    `first`: the column `wire` of its row: the whole message, or the beginning of a large one. The rest is read when
+    needed.
+    """
     sql = "SELECT count(*), coalesce(sum(length(content)), 0) FROM delivery_chunks WHERE operation = ?"
     count, size = database.row(sql, (operation_id,)) or (0, 0)
     return Content(first or b"", _StoredChunks(database, operation_id, count, size)) if count else Content(first or b"")
 
 
 class _StoredChunks(Content):
-    """The rest of a large message. No transaction is open between its pieces. Raises NotFound once it is deleted."""
+    """The stored chunks of a large message, read one at a time, without an open transaction between them.
+
+    Reading raises NotFound if the message was deleted in the meantime.
+    """
 
     def __init__(self, database: Database, operation_id: str, count: int, size: int) -> None:
         super().__init__()
@@ -256,7 +276,10 @@ class _StoredChunks(Content):
 
 
 def find_sent_source(database: Database, account_id: str, result_id: str) -> Content | None:
-    """Return the message sent under this ID as our copy has it, with Bcc; None if no copy has to be filed."""
+    """Return a sent message with its Bcc header while our copy still has to be filed in Sent; otherwise None.
+
+    `result_id`: the message ID that the operation promised to clients.
+    """
     row = database.row(
         "SELECT d.id, m.wire, m.bcc_header FROM delivery_operations d JOIN delivery_messages m ON m.operation = d.id"
         " WHERE d.account_id = ? AND d.result_id = ? AND d.copy = 'pending'",
@@ -291,14 +314,15 @@ _QUOTA_WINDOWS = {timedelta(hours=1): ("an hour", "per_hour"), timedelta(days=1)
 
 
 class DeliveryLists:
-    """Reads lists and single operations from the journal of sending."""
+    """Reads single delivery operations and lists of them, and checks quotas and drafts in use."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
     def get(self, account_id: str, operation_id: str, member_id: str) -> tuple[Delivery, tuple[str, ...]]:
-        """Return an operation of this member, or any scheduled one, that was shown to a client, with its warnings.
-        Raises NotFound.
+        """Return an operation that this member may see, and its warnings. Raises NotFound.
+
+        A member may see their own operations, and all scheduled ones, if a client has received them in a response.
         """
         row = self._database.row(
             f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d"
@@ -310,7 +334,9 @@ class DeliveryLists:
         return to_delivery(row), warnings_of(row)
 
     def get_sender_id(self, account_id: str, operation_id: str) -> str:
-        """Return the member who submitted an operation that was shown to a client. Raises NotFound."""
+        """Return the ID of the member who submitted an operation. Raises NotFound, also if no client has received the
+        operation.
+        """
         sql = "SELECT member_id FROM delivery_operations WHERE id = ? AND account_id = ? AND shown"
         member_id = self._database.value(sql, (operation_id, account_id))
         if member_id is None:
@@ -320,7 +346,11 @@ class DeliveryLists:
     def list(
         self, account_id: str, member_id: str, *, before: int | None, limit: int
     ) -> tuple[tuple[Delivery, ...], int | None]:
-        """Return a page of the operations that this member sees, newest first, and the position of the next page."""
+        """Return a page of the operations that this member may see, newest first, and the `before` of the next page
+        (None at the end).
+
+        `before`: row number; only older operations are returned. None begins with the newest.
+        """
         before = before if before is not None else 1 << 62
         values = {"account": account_id, "member": member_id, "before": before, "most": limit + 1}
         rows = self._database.rows(_DELIVERY_PAGE, values)
@@ -330,8 +360,10 @@ class DeliveryLists:
     def list_scheduled(
         self, account_id: str, *, after: int | None, limit: int
     ) -> tuple[tuple[ScheduledSend, ...], int | None]:
-        """Return a page of the scheduled messages that have not ended, soonest first, and the position of the next
-        page.
+        """Return a page of the scheduled messages that have not ended, soonest first, and the `after` of the next page
+        (None at the end).
+
+        `after`: row number of the last operation of the previous page; None for the first page.
         """
         place = "(SELECT send_at, number FROM delivery_operations WHERE number = ?)"
         beyond = f" AND (d.send_at, d.number) > {place}" if after is not None else ""
@@ -344,11 +376,11 @@ class DeliveryLists:
         return tuple(map(to_scheduled, page)), page[-1][-1] if len(rows) > limit else None
 
     def find_source(self, account_id: str, message_id: str) -> Content | None:
-        """Return the raw message of our copy of a sent message, or None if this message is not such a copy."""
+        """Return the raw message of our copy of a sent message while it is not filed in Sent yet; otherwise None."""
         return find_sent_source(self._database, account_id, message_id)
 
     def count_open(self, account_ids: Collection[str]) -> dict[str, int]:
-        """Return how many operations of these mailboxes are `queued`, `sending` and `uncertain`."""
+        """Return the number of operations of these mailboxes by status, for `queued`, `sending` and `uncertain`."""
         # `+`: use the index of open operations, not that of all operations of these mailboxes.
         mine = f"+account_id IN ({', '.join('?' * len(account_ids))})"
         sql = f"SELECT status, count(*) FROM delivery_operations WHERE {_OPEN_DELIVERIES} AND {mine} GROUP BY status"
@@ -356,7 +388,7 @@ class DeliveryLists:
         return {status: found.get(status, 0) for status in ("queued", "sending", "uncertain")}
 
     def require_free_draft(self, account_id: str, draft_id: str) -> None:
-        """Raise DraftInUse if a saved draft is being sent or may have been sent, DraftSent if it was sent."""
+        """Raise DraftInUse if a saved draft is being sent or may have been sent, and DraftSent if it was sent."""
         row = self._database.row(_DRAFT_IN_USE, (draft_id, account_id))
         if row is not None:
             operation_id, status = row
@@ -364,7 +396,10 @@ class DeliveryLists:
             raise problem(operation=operation_id, details=(Detail("operation", operation_id),))
 
     def require_quotas(self, account_id: str, credential_id: str, quotas: Iterable[Quota]) -> None:
-        """Raise QuotaReached if a quota is used up; `retry_after` is the time until it allows a message again."""
+        """Raise QuotaReached if one of these sending quotas is used up for the credential or the mailbox.
+
+        `retry_after` of the error: seconds until this quota allows another message.
+        """
         for quota in quotas:
             owner = credential_id if quota.of == "credential" else account_id
             self._require_quota(quota, owner)
@@ -413,7 +448,7 @@ _SELECT_PHASES = "SELECT at, attempt, phase FROM delivery_phases WHERE operation
 
 
 class DeliveryTimelines:
-    """Reads the journal of sending for the console and other readers who want each step."""
+    """Reads delivery operations with their recipients, times and steps, mainly for the console."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -427,8 +462,10 @@ class DeliveryTimelines:
         before: int | None,
         limit: int,
     ) -> tuple[tuple[DeliveryEntry, ...], int | None]:
-        """Return a page of the operations that this member sees in these mailboxes, newest first, and the position of
-        the next page.
+        """Return a page of the operations in these mailboxes that this member may see, newest first.
+
+        Also returns the `before` of the next page (None at the end). `status`: only operations with this status; None:
+        all. `before`: row number; only older operations are returned.
         """
         having = " AND status = :status" if status else ""
         both = (_ENTRY_NUMBERS.format(whose=whose, status=having) for whose in (_OWN_DELIVERIES, _SCHEDULED_DELIVERIES))
@@ -443,7 +480,9 @@ class DeliveryTimelines:
         ) > limit else None
 
     def get(self, account_id: str, operation_id: str, member_id: str) -> tuple[DeliveryTimeline, tuple[str, ...]]:
-        """Return all steps of an operation that this member sees, and its warnings. Raises NotFound."""
+        """Return an operation that this member may see with all its recorded steps, and its warnings. Raises
+        NotFound.
+        """
         values = {"id": operation_id, "account": account_id, "member": member_id}
         row = self._database.row(f"{_ENTRY} WHERE d.id = :id AND d.account_id = :account AND {_VISIBLE_ENTRY}", values)
         if row is None:
@@ -453,7 +492,7 @@ class DeliveryTimelines:
 
 
 class _EntryDetails(NamedTuple):
-    """The columns of `_ENTRY` after DELIVERY_COLUMNS."""
+    """The columns of a row of `_ENTRY` that come after those of DELIVERY_COLUMNS, by name."""
 
     created_at: str
     updated_at: str
@@ -521,7 +560,9 @@ def _to_timeline(row: Row, phases: list[Row], member_id: str) -> DeliveryTimelin
 
 
 def _timeline_steps(phases: list[Row], status: DeliveryStatus, more: _EntryDetails) -> Iterator[DeliveryStep]:
-    """Yield the step of each recorded phase, and the outcome."""
+    """Yield the recorded phases of an operation as steps, then a step `uncertain` if it ever was, and its final
+    status.
+    """
     yield from (DeliveryStep(at=at, attempt=attempt, step=phase) for at, attempt, phase in phases)
     if more.uncertain_at is not None:
         at = to_timestamp(from_millis(more.uncertain_at))
@@ -565,7 +606,10 @@ SELECT ((m.number >> 4) - :from) / :step, count(*)
 
 
 class TrafficHistory:
-    """Counts deliveries and arrivals over time. Steps are numbered from 0, starting at `since`."""
+    """Counts sent and received messages over time, for charts.
+
+    Time is divided into steps of equal length, numbered from 0 at `since`.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -573,8 +617,10 @@ class TrafficHistory:
     def count_deliveries(
         self, accounts: str, member_id: str, since: datetime, step: int
     ) -> Mapping[int, Mapping[str, int]]:
-        """Count the operations that this member sees, by step and status. `accounts`: JSON array of IDs; `step`:
-        seconds.
+        """Return step number -> status -> number of operations that this member may see.
+
+        `accounts`: mailbox IDs as a JSON array. `since`: begin of step 0. `step`: length of a step in seconds. Steps
+        without operations are missing.
         """
         values = self._step_values(accounts, since, step) | {
             "member": member_id,
@@ -587,8 +633,10 @@ class TrafficHistory:
         return found
 
     def count_arrivals(self, accounts: str, since: datetime, until: datetime, step: int) -> Mapping[int, int]:
-        """Count received messages by step, by the time at which the server received them, without sent messages and
-        drafts.
+        """Return step number -> number of messages that the server received then, without sent messages and drafts.
+
+        `accounts`: mailbox IDs as a JSON array. `since`: begin of step 0. `until`: end, exclusive. `step`: length of a
+        step in seconds. Steps without messages are missing.
         """
         bounds = {"low": first_number(to_millis(since)), "high": first_number(to_millis(until))}
         rows: Iterable[tuple[int, int]] = self._database.rows(
@@ -601,10 +649,10 @@ class TrafficHistory:
         return {"accounts": accounts, "from": int(since.timestamp()), "step": step}
 
     def _find_first_delivery(self, since: str) -> int:
-        """Return a number that is not above any operation since then, or one above the last if there is none.
+        """Return a row number from which on all operations were created at `since` or later, by binary search.
 
-        It searches by halving, since numbers grow with time. If the clock was set back, some operations may be missed,
-        and only a bar of a chart is too short.
+        Returns one above the highest number if there are none. Creation times are assumed to grow with the numbers. If
+        the clock was set back, some operations may be missed, which makes a bar of a chart too short.
         """
         low, high = 0, int(self._database.value("SELECT max(number) FROM delivery_operations") or 0) + 1
         while low < high:
@@ -626,15 +674,16 @@ class _LegacyAnswer(msgspec.Struct, frozen=True):
 
 
 class LegacyIdempotencyKeys:
-    """Reads the stored answers of releases without delivery operations."""
+    """Reads the responses to send requests that older releases stored, before delivery operations existed."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
     def find(self, credential_id: str, idempotency_key: str, request_hash: str) -> LegacyResponse | None:
-        """Return the answer that this key was given, or None if there is none or it has expired.
+        """Return the stored response for this idempotency key; None if there is none or it has expired.
 
-        Raises IdempotencyConflict if the request was different.
+        `request_hash`: the hash of the present request. Raises IdempotencyConflict if the earlier request had another
+        hash.
         """
         row = self._database.row(
             "SELECT request_hash, status, response_body FROM legacy_idempotency WHERE credential_id = ?"

@@ -1,6 +1,6 @@
-"""Long work, one job at a time, with its progress: backups, their verification, checks, a restore.
+"""Runs long jobs one at a time and reports their progress: backups, their verification, store checks, restores.
 
-A second job is refused rather than queued, since each waiting request holds a worker.
+If a job is running, a second one is refused instead of queued, since a waiting request would occupy a worker thread.
 """
 
 import threading
@@ -26,7 +26,10 @@ _NAMES: dict[JobKind, str] = {
 
 @dataclass(frozen=True)
 class JobProgress:
-    """The kind of a running job, its current step, and the progress of that step; 0 of 0 means unknown."""
+    """The progress of a running job: its kind, the name of its current step, and how much of that step is done.
+
+    `done` and `total` have the unit of the step, such as bytes or pages; if both are 0, the progress is unknown.
+    """
 
     kind: JobKind
     step: str = ""
@@ -35,12 +38,12 @@ class JobProgress:
 
     @property
     def work(self) -> str:
-        """The name of the job in messages. Programs compare `kind` instead."""
+        """The name of the job at the beginning of a sentence, such as "A backup". Programs compare `kind` instead."""
         return _NAMES[self.kind]
 
 
 class ExclusiveJob:
-    """The lock that every long job must hold."""
+    """Lock that allows only one long job at a time."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -54,9 +57,10 @@ class ExclusiveJob:
 
     @contextmanager
     def run(self, kind: JobKind) -> Iterator[Progress]:
-        """Hold the lock for one job and yield its progress callback. Raises StoreAtWork if another job holds it.
+        """Hold the lock inside this context, and yield the callback to report progress. Raises StoreAtWork if it is
+        held.
 
-        The callback raises BrokenOff once `cancel` was called.
+        The callback raises BrokenOff after `cancel` was called, which ends the job.
         """
         with self._guard:
             if self._now is not None:
@@ -69,11 +73,14 @@ class ExclusiveJob:
                 self._now = None
 
     def never_release(self) -> None:
-        """Keep the lock permanently, so that no other job can begin."""
+        """Keep the lock even after the running job has ended, so that no other job can begin."""
         self._stays = True
 
     def cancel(self) -> None:
-        """End the running job when it next reports progress, and every job that begins later as well."""
+        """Make the running job, and all later jobs, end with BrokenOff when they next report progress.
+
+        Has no effect after `never_release`.
+        """
         self._is_broken_off = True
 
     def _report(self, now: JobProgress) -> None:
@@ -83,4 +90,4 @@ class ExclusiveJob:
 
 
 def ignore_progress(what: str, done: int, total: int) -> None:
-    """Ignore a progress report."""
+    """Do nothing; a progress callback for callers that report no progress."""

@@ -1,6 +1,6 @@
 """Files of a data directory: crash-safe writing, free disk space, and the location of the HTTPS certificate.
 
-Imports no database, since commands read a fingerprint with the standard library alone.
+It imports no database module: commands that only read the certificate's fingerprint use the standard library alone.
 """
 
 import os
@@ -25,7 +25,7 @@ RUN_FILE: Final = "run.json"
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """Replace the content of a file, readable by its owner only. It is on the disk when this returns."""
+    """Replace the content of a file atomically, with mode 0600. The content is on the disk when this returns."""
     temporary = half_written_path(file)
     handle = open_private(temporary)
     try:
@@ -41,34 +41,38 @@ def write_private(file: Path, content: bytes) -> None:
 
 
 def open_private(file: Path) -> int:
-    """Create a file or empty it, with mode 0600 from its first moment. Returns a handle to write to; raises OSError."""
+    """Create an empty file with mode 0600, replacing an existing one, and return its file descriptor. Raises
+    OSError.
+    """
     file.unlink(missing_ok=True)  # A crash may have left it, with any mode.
     return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
 
 
 def half_written_path(file: Path) -> Path:
-    """Return the path at which new content of a file is written until it is complete."""
+    """Return the path of the temporary file to which `write_private` writes before it replaces `file`."""
     return file.with_name(f".{file.name}.new")
 
 
 def remove_half_written(folder: Path) -> None:
-    """Remove the incomplete files that `write_private` left in a folder when the process was killed."""
+    """Remove the temporary files that `write_private` left in a folder when the process was killed."""
     for temporary in folder.glob(".*.new"):
         temporary.unlink(missing_ok=True)
 
 
 def copy_private(source: Path, target: Path) -> None:
-    """Replace a small file by a copy of another one, as `write_private` does."""
+    """Copy a small file atomically to `target`, with mode 0600. The copy is on the disk when this returns."""
     write_private(target, source.read_bytes())
 
 
 def unfinished_path(database: Path) -> Path:
-    """Return the path of a database while it is being created."""
+    """Return the path at which a new database is created before it is renamed to `database`."""
     return database.with_name(database.name + ".new")
 
 
 def remove_database(file: Path) -> None:
-    """Remove an unfinished database, with the files that SQLite created beside it."""
+    """Remove a database file that was not completed, with the files that SQLite created for it. Missing files are
+    ignored.
+    """
     for suffix in ("", "-wal", "-shm", "-journal"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)
 
@@ -86,19 +90,22 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def database_size(database: Path) -> int:
-    """Return the size of a database with its log, in bytes."""
+    """Return the size of a database file and its write-ahead log, in bytes."""
     real = Path(os.path.realpath(database))
     files = (real.with_name(real.name + suffix) for suffix in ("", "-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
 
 
 def room_for_copy(database: Path) -> int:
-    """Return the disk space in bytes for a copy of a database beside it."""
+    """Return the free space that a second copy of a database on the same disk needs, in bytes, with a reserve."""
     return database_size(database) + _SPARE_ROOM
 
 
 def room_for_backup(database: Path) -> int:
-    """Return the disk space in bytes for making a backup: the copy, and the file made from it."""
+    """Return the free space that making a backup of a database needs, in bytes, with a reserve.
+
+    It is twice the size of the database: a backup is made from a temporary copy.
+    """
     return 2 * database_size(database) + _SPARE_ROOM
 
 
@@ -110,8 +117,9 @@ def require_room(folder: Path, needed: int) -> None:
 
 
 def low_room_warning(database: Path, low_mib: int) -> str | None:
-    """Return a warning if less than `low_mib` MiB (0: never) are free or the next backup does not fit; otherwise
-    None.
+    """Return a warning if the disk of the store is almost full or the next backup does not fit; otherwise None.
+
+    `low_mib`: the disk counts as almost full below this many MiB of free space; 0 turns this check off.
     """
     free = free_bytes(database.parent)
     needed = room_for_backup(database)
@@ -147,7 +155,10 @@ _READ_TRIES = 5
 
 
 def certificate_paths(tls: Path) -> tuple[Path, Path]:
-    """Return the current paths of the certificate and the key, whether or not the files exist."""
+    """Return the paths of the HTTPS certificate and its key in the folder `tls`, whether or not the files exist.
+
+    Each file is taken from the subfolder for the next certificate if it is there, since that one takes precedence.
+    """
     certificate, key = (
         tls / NEXT_CERTIFICATE_FOLDER / name if os.path.lexists(tls / NEXT_CERTIFICATE_FOLDER / name) else tls / name
         for name in (CERTIFICATE_FILE, CERTIFICATE_KEY_FILE)
@@ -156,15 +167,18 @@ def certificate_paths(tls: Path) -> tuple[Path, Path]:
 
 
 def certificate_state(tls: Path) -> tuple[object, ...]:
-    """Return a value that changes whenever one of the files, or the target of a link, changes."""
+    """Return a value to compare with an earlier one: it changes if the certificate, its key or the target of a link
+    changes.
+    """
     return tuple(_path_state(path) for path in certificate_paths(tls))
 
 
 def read_unchanged(tls: Path, look: Callable[[Path, Path], T], unless: type[Exception]) -> T:
-    """Return what `look` reads from the two files, repeated until they did not change in between.
+    """Call `look` with the paths of certificate and key in the folder `tls`, and return its result.
 
-    Exceptions of `look` are raised. `unless`: the exception that means that the files changed in between, so that
-    `look` is called again.
+    If the files changed during the call, `look` is called again, a few times at most. `unless`: an exception of `look`
+    that may come from such a change; it is raised only if the files did not change. Other exceptions are raised at
+    once.
     """
     tries_left = _READ_TRIES
     while True:
@@ -180,12 +194,15 @@ def read_unchanged(tls: Path, look: Callable[[Path, Path], T], unless: type[Exce
 
 
 def has_certificate(folder: Path) -> bool:
-    """Whether a data directory has a certificate and a key, readable or not."""
+    """Whether a data directory has both an HTTPS certificate and its key, even if they cannot be read."""
     return all(os.path.lexists(path) for path in certificate_paths(folder / CERTIFICATE_FOLDER))
 
 
 def read_certificate(folder: Path) -> "dict[SectionName, bytes]":
-    """Return the content of those of the two files that a data directory has. Raises OSError."""
+    """Return the content of the HTTPS certificate and its key in a data directory, by name in a backup.
+
+    A missing file is missing in the result. Raises OSError.
+    """
 
     def read(*paths: Path) -> "dict[SectionName, bytes]":
         return {name: path.read_bytes() for name, path in zip(CERTIFICATE_FILES, paths, strict=True) if path.is_file()}
@@ -194,8 +211,9 @@ def read_certificate(folder: Path) -> "dict[SectionName, bytes]":
 
 
 def discard_next_certificate(folder: Path) -> None:
-    """Remove a certificate that was prepared as the next one, before other files replace the current one: it would take
-    precedence. Raises OSError.
+    """Remove the certificate that was prepared as the next one in a data directory. Raises OSError.
+
+    Call it before the current certificate is replaced: the prepared one would take precedence.
     """
     if os.path.lexists(begun := folder / CERTIFICATE_FOLDER / NEXT_CERTIFICATE_FOLDER):
         shutil.rmtree(begun)

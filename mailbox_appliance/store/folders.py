@@ -1,4 +1,9 @@
-"""The mirrored folders of a mailbox: paths, roles, and the sync position of each."""
+"""The mirrored folders of a mailbox: paths, roles, and the sync state of each (UIDVALIDITY, UIDNEXT, HIGHESTMODSEQ).
+
+A label folder is a folder of a server with labels, such as Gmail: its messages are stored in the folder of all mail,
+and the label folder only shows them. A message is gone if its folder no longer contains it and it was not found in
+another one yet.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -49,7 +54,9 @@ SELECT number FROM folders WHERE account = ? AND label IS NULL AND path IN (SELE
 
 
 class Folders:
-    """Reads and writes folders. Each method that writes is one transaction of its own, unless stated otherwise."""
+    """Reads and writes the mirrored folders. Each method that writes runs in a transaction of its own, unless
+    stated.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -60,11 +67,14 @@ class Folders:
         return tuple(map(_to_mirrored, rows))
 
     def list_with_counts(self, account_id: str) -> tuple[Folder, ...]:
-        """Return the folders of a mailbox as clients see them, with their counts; those with a role first."""
+        """Return the folders of a mailbox as clients see them, with total and unread counts.
+
+        Folders with a role come first; within both groups they are ordered by path.
+        """
         return tuple(map(_to_folder, self._database.rows(_SHOWN, (account_id,))))
 
     def count_labeled(self, number: int) -> int:
-        """Return how many messages a label folder shows."""
+        """Return the number of messages that a label folder shows. `number`: the folder's row number."""
         return int(self._database.value("SELECT count(*) FROM message_labels WHERE folder = ?", (number,)))
 
     def find_by_role(self, account_id: str, role: FolderRole) -> MirroredFolder | None:
@@ -73,7 +83,9 @@ class Folders:
         return None if row is None else _to_mirrored(row)
 
     def find(self, account_id: str, name: str) -> MirroredFolder | None:
-        """Return the folder that a person means by an ID, a role, a path or a name, tried in this order; or None."""
+        """Return the folder with this ID, role, path or name, tried in this order; None if none matches. For input by
+        people.
+        """
         row = self._database.row(
             f"{_SELECT} WHERE a.id = :account AND (f.id = :name OR f.role = lower(:name) OR f.path = :name"
             # `archive` is the role, while `Archive` may be the name of a folder without that role.
@@ -84,16 +96,18 @@ class Folders:
         return None if row is None else _to_mirrored(row)
 
     def get_message_folder(self, folder: MirroredFolder) -> MirroredFolder:
-        """Return the folder that holds the messages of a folder: all mail for a label folder, otherwise the folder
-        itself.
+        """Return the folder that contains the messages of a folder: for a label folder that of all mail, else the
+        folder itself.
 
-        Raises AllMailHidden.
+        Raises AllMailHidden if the server does not show the folder of all mail.
         """
         return folder if folder.label is None else self.find_all_mail(folder.account_id) or folder
 
     def find_all_mail(self, account_id: str) -> MirroredFolder | None:
-        """Return the folder that holds all messages of a mailbox with labels; None for one without labels. Raises
-        AllMailHidden.
+        """Return the folder of all mail, in which a server with labels keeps all messages; None for a server without
+        labels.
+
+        Raises AllMailHidden if the server has labels but does not show that folder.
         """
         sql = "SELECT 1 FROM accounts a JOIN folders f ON f.account = a.number AND f.label IS NOT NULL WHERE a.id = ?"
         if self._database.value(f"{sql} LIMIT 1", (account_id,)) is None:
@@ -109,11 +123,12 @@ class Folders:
         listed: Sequence[ListedFolder],
         roles: Mapping[str, tuple[FolderRole, RoleSource]] | None = None,
     ) -> tuple[MirroredFolder, ...]:
-        """Replace the folders by those that the server lists, with these roles, or by default with the roles they
-        should have.
+        """Replace the mirrored folders by those that the server lists, and return the new ones, ordered by path.
 
-        A path that stays keeps its ID. The messages of a removed folder become `gone`, kept in another folder for now:
-        they may have moved, or the folder may have been renamed. Raises NotFound if the mailbox is gone.
+        - roles: path -> role; by default the roles are computed from the listing and the member's mapping.
+
+        A folder whose path stays keeps its ID. The messages of a removed folder become gone and are kept for now, since
+        they may have moved or the folder may have been renamed. Raises NotFound if the mailbox is gone.
         """
         with self._database.transaction():
             account = self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
@@ -140,11 +155,12 @@ class Folders:
         return self.list(account_id)
 
     def detach_unlabeled(self, account_id: str, home: str) -> bool:
-        """Mark all messages as gone that a release without labels mirrored; return whether any has to be found again.
+        """Mark those messages as gone that a release without support for labels mirrored, so that sync finds them
+        again.
 
-        Such a release may have stored a message in many folders: one of these rows is recognized again, the others are
-        purged. If interrupted, it continues at the next call. Do not call it while the folders are synced. `home`: the
-        path of the folder that holds all mail.
+        Such a release may have stored a message once for each of its folders. Sync then recognizes one of these rows,
+        and the others are deleted. `home`: path of the folder of all mail. Returns whether sync has to find any message
+        again. If interrupted, call it again. Do not call it during a sync of the mailbox.
         """
         folders = self.list(account_id)
         refuge = next((folder.number for folder in folders if folder.path == home), None)
@@ -164,9 +180,10 @@ class Folders:
         return True
 
     def add_listed(self, account_id: str, listed: Sequence[ListedFolder]) -> None:
-        """Add new folders, and give all folders their current roles. Raises NotFound if the mailbox is gone.
+        """Add the listed folders that are new, and assign the roles of all folders again. Raises NotFound if the
+        mailbox is gone.
 
-        A folder that is not listed stays: its messages may have moved, which sync has to find out.
+        Folders that are not listed stay: the next sync finds out whether their messages have moved.
         """
         paths = {folder.path for folder in listed}
         with self._database.transaction():  # The mapping must be the one in effect when the roles are written.
@@ -176,7 +193,10 @@ class Folders:
             self.replace(account_id, (*listed, *kept), roles)
 
     def set_state(self, number: int, state: FolderState) -> None:
-        """Store the sync position of a folder."""
+        """Store the sync state of a folder: UIDVALIDITY, UIDNEXT, number of messages and HIGHESTMODSEQ.
+
+        `number`: the folder's row number.
+        """
         with self._database.transaction():
             sql = (
                 "UPDATE folders SET uidvalidity = ?, uidnext = ?, exists_count = ?, highestmodseq = ? WHERE number = ?"
@@ -184,11 +204,10 @@ class Folders:
             self._database.change(sql, (state.uidvalidity, state.uidnext, state.exists, state.highestmodseq, number))
 
     def forget_positions(self, account_id: str) -> None:
-        """Make sync compare every folder of a mailbox again, since the same UID may now be another message. Inside a
-        transaction.
+        """Make the next sync compare all folders of a mailbox with the server again. Call it inside a transaction.
 
-        The UIDVALIDITY stored instead is one that no server has (RFC 9051 2.3.1.1). So the old UIDs are not used any
-        more, and sync recognizes the messages by their identity, as after any other change of UIDVALIDITY.
+        Use it when known UIDs may belong to other messages now. It stores a UIDVALIDITY that no server has (RFC 9051
+        2.3.1.1). So sync ignores the old UIDs and recognizes messages by Message-ID, size and date.
         """
         self._database.change(
             f"UPDATE folders SET uidvalidity = {_NO_UIDVALIDITY}, uidnext = 1, exists_count = 0, highestmodseq = NULL"
@@ -197,13 +216,15 @@ class Folders:
         )
 
     def get_user_mapping(self, account_id: str) -> dict[FolderRole, str]:
-        """Return the paths of the folders that a person gave a role."""
+        """Return role -> path of the folders to which a member gave a role."""
         sql = "SELECT j.key, j.value FROM accounts a, json_each(a.mapped_folders) j WHERE a.id = ?"
         return dict(self._database.rows(sql, (account_id,)))
 
     def set_user_mapping(self, account_id: str, mapping: Mapping[FolderRole, str | None]) -> None:
-        """Store the paths that a person gives these roles. None removes a mapping; roles that are not named keep
-        theirs.
+        """Change the folders to which a member gave roles. `mapping`: role -> path, or None to remove the role's
+        mapping.
+
+        Roles that `mapping` does not contain are not changed.
         """
         with self._database.transaction():
             # json_patch follows RFC 7396: null removes a member.
@@ -211,7 +232,10 @@ class Folders:
             self._database.change(sql, (json.dumps(mapping), account_id))
 
     def _remove_folder(self, account: int, number: int, kept: set[str]) -> None:
-        """Remove a folder that the server no longer lists; its messages may appear in another one."""
+        """Remove a folder that the server no longer lists. Its messages become gone, in another folder.
+
+        `account`, `number`: row numbers of mailbox and folder. `kept`: paths of the folders that stay.
+        """
         self._empty_folder(account, number, kept)
         with self._database.transaction():
             self._database.change("DELETE FROM folders WHERE number = ?", (number,))
@@ -224,7 +248,7 @@ class Folders:
             moves.evacuate_folder(self._database, number, refuge)
 
     def _set_labels(self, account: int, listed: Sequence[ListedFolder]) -> bool:
-        """Store which folders are label folders; return whether these are the first of the mailbox."""
+        """Store which folders are label folders. Returns True if the mailbox had none before and has some now."""
         has_labels = self._database.value(_LABELED, (account,)) is not None
         if has_labels or any(folder.label is not None for folder in listed):
             rows = [(folder.label, account, folder.path) for folder in listed]

@@ -39,13 +39,13 @@ _LEGACY = "SELECT 1 FROM members WHERE substr(password_hash, 1, 7) = 'scrypt$' L
 
 
 class Members:
-    """Reads and writes members. Email addresses are compared without case."""
+    """Reads and writes the members. Email addresses are compared without regard to case."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
     def has_any(self) -> bool:
-        """Whether any member exists: without one the appliance waits for its setup."""
+        """Whether any member exists. If none does, the appliance has not been set up yet."""
         return self._database.value("SELECT 1 FROM members LIMIT 1") is not None
 
     def count(self) -> int:
@@ -63,7 +63,9 @@ class Members:
         return tuple(map(_to_member, self._select("ORDER BY m.created_at, m.id")))
 
     def find_with_password(self, email: str) -> tuple[Member, str | None] | None:
-        """Return the member with this email address and the password hash, or None."""
+        """Return the member with this email address, and the password hash (None: no password yet); None if no member
+        has it.
+        """
         for row in self._select(_BY_EMAIL, email=email, exact=exact_key(email), key=email_key(email)):
             return _to_member(row), row[9]
         return None
@@ -77,7 +79,10 @@ class Members:
         return found
 
     def has_legacy_passwords(self) -> bool:
-        """Whether a member has not signed in since release 0.10, whose hashes take a different time to verify."""
+        """Whether any member still has a password hash of release 0.10; a sign-in replaces it.
+
+        Such a hash takes a different time to verify.
+        """
         return self._database.value(_LEGACY) is not None
 
     def add(self, *, name: str, email: str, role: Role, password_hash: str | None) -> Member:
@@ -101,7 +106,10 @@ class Members:
         role: Role | None = None,
         status: MemberStatus | None = None,
     ) -> Member:
-        """Change the given fields. Inside a transaction. Raises NotFound, EmailTaken, LastAdmin."""
+        """Change the fields that are not None, and return the member. Call it inside a transaction.
+
+        Raises NotFound, EmailTaken, and LastAdmin if no administrator would be left who can sign in.
+        """
         before = self.get(member_id)
         if before.role == "admin" and (role == "member" or status == "suspended"):
             self._require_other_admin(before, may_be_awaited=True)
@@ -125,9 +133,9 @@ class Members:
         )
 
     def remove(self, member_id: str) -> None:
-        """Delete a member with their sessions, keys, invitations and grants. Inside a transaction.
+        """Delete a member with their sessions, keys, invitations and grants. Call it inside a transaction.
 
-        Raises NotFound, LastAdmin, and Conflict for a member who owns mailboxes.
+        Raises NotFound, Conflict if the member owns mailboxes, and LastAdmin if no other administrator has a password.
         """
         member = self.get(member_id)
         if member.role == "admin":
@@ -141,11 +149,12 @@ class Members:
         self._database.run(MEMBERS.delete().where(MEMBERS.id == member_id))
 
     def find_awaited_admin(self, but_for: str = "") -> tuple[str, str] | None:
-        """Return the email address and link expiry of the administrator who must enroll, if no other active
-        administrator has a password.
+        """Return the email address and link expiry of the administrator that the appliance waits for; None if it need
+        not wait.
 
-        Of several, it is the one whose link expires last. Returns None if there is none, or one with a password.
-        `but_for`: a member who does not count.
+        The appliance waits for an administrator to set a password if no active administrator has one. The link must
+        last at least another hour, and no API key may have seen it; of several links, the one that expires last is
+        returned. Without such a link the result is None. `but_for`: ID of a member to ignore.
         """
         if self._database.row(_HAS_PASSWORD, {"id": but_for}) is not None:
             return None
@@ -154,14 +163,20 @@ class Members:
         return None if row is None else (row[0], row[1])
 
     def mark_logged_in(self, member_id: str, *, rehashed: str | None = None) -> None:
-        """Record a sign-in at this moment, and the password's new hash if it was rehashed. Inside a transaction."""
+        """Record a sign-in at this moment. `rehashed`: a new hash of the password to store. Call it inside a
+        transaction.
+        """
         change = {"last_login_at": to_timestamp(self._clock.now())}
         if rehashed is not None:
             change["password_hash"] = rehashed
         self._database.run(MEMBERS.update(**change).where(MEMBERS.id == member_id))
 
     def _require_free_email(self, email: str, member_id: str | None = None) -> None:
-        """Raise EmailTaken if another member has this email address and is found only by the exact spelling."""
+        """Raise EmailTaken if a member stored under `exact_key` has an equal address, which the unique index cannot
+        notice.
+
+        `member_id`: a member to ignore.
+        """
         key = email_key(email)
         if any(found != member_id and email_key(one) == key for found, one in self._database.rows(_BY_SPELLING)):
             raise EmailTaken
@@ -180,8 +195,8 @@ class Members:
 
 
 def email_key(email: str) -> str:
-    """Return the form in which an email address is compared: without case, normalized in any script, the domain in
-    A-labels.
+    """Return the form of an email address for comparisons: without case, in Unicode NFC, and with the domain in
+    ASCII.
     """
     local, at, domain = email.rpartition("@")
     folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", local).casefold())
@@ -189,8 +204,9 @@ def email_key(email: str) -> str:
 
 
 def exact_key(email: str) -> str:
-    """Return the key of a member whose `email_key` an older member already has: only the exact spelling finds this
-    member.
+    """Return the key for a member whose `email_key` an older member already has, as release 0.10 allowed.
+
+    The member is then found only by the exact spelling of the address.
     """
     return f"= {email}"
 

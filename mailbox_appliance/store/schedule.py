@@ -1,7 +1,12 @@
-"""Sending tasks that are due: scheduled messages, checks for evidence, follow-up tasks, and copies to file in Sent.
+"""Delivery tasks that are due, with the times of their next attempts.
 
-Times are milliseconds since 1970 in UTC. A retry is never planned more than half an hour ahead. A later time was
-planned before the clock was set back, and `pull_forward` moves it closer.
+- scheduled messages to send
+- evidence checks: searches for the message of an uncertain operation in Sent and the inbox
+- follow-up tasks after an operation, such as deleting the draft that was sent
+- copies of sent messages to file in Sent
+
+Times are stored in milliseconds since 1970, UTC. A retry is never planned more than half an hour ahead. A later time
+means that the clock was set back since; `pull_forward` corrects it.
 """
 
 from datetime import datetime, timedelta
@@ -60,26 +65,27 @@ FROM delivery_chores c CROSS JOIN delivery_operations d ON d.id = c.operation WH
 
 
 class DeliverySchedule:
-    """Reads what is due, and records the results. Each method that writes is one transaction of its own."""
+    """Reads the due tasks, and records their results. Each method that writes runs in a transaction of its own."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def find_next_due(self, after: datetime) -> datetime | None:
-        """Return the time of the next task later than `after`; None if there is none."""
+        """Return the earliest due time later than `after` among all tasks; None if there is none."""
         millis = self._database.value(_NEXT_DUE, {"after": to_millis(after)})
         return None if millis is None else from_millis(millis)
 
     def pull_forward(self, now: datetime) -> None:
-        """Move retries closer that were planned before the clock was set back."""
+        """Make retries due now that are planned more than half an hour ahead, because the clock was set back."""
         values = {"now": to_millis(now), "far": to_millis(now + LONGEST_RETRY_DELAY), "at": to_timestamp(now)}
         with self._database.transaction():
             for sql in _PULL_FORWARD:
                 self._database.change(sql, values)
 
     def pull_forward_mailbox(self, account_id: str, now: datetime) -> None:
-        """Move retries closer that wait because a mailbox's servers failed, except first attempts and checks for
-        evidence.
+        """Make the retries of a mailbox due now, because its servers work again.
+
+        First attempts and evidence checks keep their times.
         """
         values = {"account": account_id, "now": to_millis(now), "at": to_timestamp(now)}
         with self._database.transaction():
@@ -87,18 +93,18 @@ class DeliverySchedule:
                 self._database.change(sql, values)
 
     def list_due_sends(self, now: datetime) -> tuple[OpenDelivery, ...]:
-        """Return the scheduled messages that are due, earliest first, and of each mailbox only as many as keep it
-        busy.
-        """
+        """Return the scheduled messages that are due, earliest first; at most 32 of each mailbox."""
         rows = self._database.rows(_DUE_SENDS, {"now": to_millis(now)})
         return tuple(map(to_open_delivery, rows))
 
     def list_evidence_accounts(self, now: datetime) -> tuple[str, ...]:
-        """Return the mailboxes whose uncertain operations are due for a check, longest due first."""
+        """Return the IDs of the mailboxes with evidence checks that are due, longest due first."""
         return tuple(row[0] for row in self._database.rows(_EVIDENCE_ACCOUNTS, (to_millis(now),)))
 
     def list_due_evidence(self, now: datetime, account_id: str) -> tuple[UncertainDelivery, ...]:
-        """Return the uncertain operations of a mailbox that are due for a check of Sent and the inbox."""
+        """Return the uncertain operations of a mailbox that are due for an evidence check, longest due first, at most
+        200.
+        """
         rows = self._database.rows(
             "SELECT id, account_id, message_id_header, envelope, uncertain_at, evidence_looks, provider_draft_id"
             " FROM delivery_operations"
@@ -119,7 +125,7 @@ class DeliverySchedule:
         )
 
     def schedule_evidence(self, operation_id: str, next_at: datetime | None) -> None:
-        """Record that a check found nothing: when to check again, or None for never."""
+        """Record that an evidence check found nothing. `next_at`: time of the next check; None: do not check again."""
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET evidence_next_at = ?, evidence_looks = evidence_looks + 1"
@@ -128,20 +134,24 @@ class DeliverySchedule:
             )
 
     def list_chore_accounts(self, now: datetime) -> tuple[str, ...]:
-        """Return the mailboxes with follow-up tasks that are due, longest due first."""
+        """Return the IDs of the mailboxes with follow-up tasks that are due, longest due first."""
         return tuple(row[0] for row in self._database.rows(_CHORE_ACCOUNTS, (to_millis(now),)))
 
     def list_due_chores(self, now: datetime, account_id: str) -> tuple[PostSendTask, ...]:
-        """Return the follow-up tasks of a mailbox that are due."""
+        """Return the follow-up tasks of a mailbox that are due, longest due first, at most 200."""
         sql = f"{_SELECT_CHORES} c.next_at <= ? AND +d.account_id = ? ORDER BY c.next_at LIMIT {_MAX_OF_A_KIND}"
         return tuple(map(_to_chore, self._database.rows(sql, (to_millis(now), account_id))))
 
     def list_chores(self, operation_id: str) -> tuple[PostSendTask, ...]:
-        """Return the follow-up tasks left after an operation."""
+        """Return the follow-up tasks of an operation that are not done yet."""
         return tuple(map(_to_chore, self._database.rows(f"{_SELECT_CHORES} c.operation = ?", (operation_id,))))
 
     def finish_chore(self, chore: PostSendTask, warning: str | None = None) -> None:
-        """Delete a task that is done, or that failed permanently (`warning`), and bytes kept only for it."""
+        """Delete a follow-up task that is done or has failed permanently, and the stored message if nothing else needs
+        it.
+
+        `warning`: the warning to add to the operation's result after a permanent failure.
+        """
         with self._database.transaction():
             sql = "DELETE FROM delivery_chores WHERE operation = ? AND kind = ?"
             self._database.change(sql, (chore.operation_id, chore.kind))
@@ -151,7 +161,7 @@ class DeliverySchedule:
             deliveries.delete_message_bytes(self._database, chore.operation_id)
 
     def postpone_chore(self, chore: PostSendTask, next_at: datetime) -> None:
-        """Plan the next attempt of a follow-up task that failed."""
+        """Record a failed attempt of a follow-up task, and when to try it again."""
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_chores SET attempts = attempts + 1, next_at = ? WHERE operation = ? AND kind = ?",
@@ -175,27 +185,28 @@ _DUE_COPIES = "FROM delivery_operations WHERE copy = 'pending' AND copy_next_at 
 
 
 class SentCopies:
-    """Reads and writes the state of copies for Sent. Each method that writes is one transaction of its own.
+    """Reads and writes which copies of sent messages must still be filed in Sent.
 
-    If a power failure loses one of these, the copy is searched for once more at the server.
+    Each method that writes runs in a transaction of its own, which is not durable. If a power failure loses a change,
+    the copy is searched for once more at the server.
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
     def list_due_accounts(self, now: datetime) -> tuple[str, ...]:
-        """Return the mailboxes with copies that are due, longest due first."""
+        """Return the IDs of the mailboxes with copies that are due for filing, longest due first."""
         # `+`: use the index of what is due, not that of the mailboxes.
         sql = f"SELECT account_id {_DUE_COPIES} GROUP BY +account_id ORDER BY min(copy_next_at)"
         return tuple(row[0] for row in self._database.rows(sql, (to_millis(now),)))
 
     def list_due(self, now: datetime, account_id: str) -> tuple[str, ...]:
-        """Return the operations of a mailbox whose copy is due for filing, longest due first."""
+        """Return the IDs of a mailbox's operations whose copy is due for filing, longest due first."""
         sql = f"SELECT id {_DUE_COPIES} AND +account_id = ? ORDER BY copy_next_at"
         return tuple(row[0] for row in self._database.rows(sql, (to_millis(now), account_id)))
 
     def mark_filed(self, operation_id: str) -> None:
-        """Record that the copy is in Sent, and delete the stored bytes, which are on the server now."""
+        """Record that the copy of an operation is in Sent on the server, and delete the stored message."""
         with self._database.transaction():
             sql = (
                 f"UPDATE delivery_operations SET copy = 'filed', result_warnings = {_WITHOUT_COPY_WARNING} WHERE id = ?"
@@ -204,14 +215,18 @@ class SentCopies:
             deliveries.delete_message_bytes(self._database, operation_id)
 
     def give_up(self, operation_id: str, warning: str) -> None:
-        """Record that no copy will be filed, and add the warning to the result."""
+        """Record that the copy of an operation will not be filed, add the warning to its result, and delete the stored
+        message.
+        """
         with self._database.transaction():
             sql = f"UPDATE delivery_operations SET copy = 'none', result_warnings = {_WITH_COPY_WARNING} WHERE id = ?"
             self._database.change(sql, (to_stored_text(warning), operation_id))
             deliveries.delete_message_bytes(self._database, operation_id)
 
     def postpone(self, operation_id: str, seconds: float, warning: str) -> None:
-        """Plan the next attempt to file a copy after this number of seconds; until then the result has the warning."""
+        """Plan the next attempt to file a copy, `seconds` from now. Until then the operation's result has the
+        warning.
+        """
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"
@@ -220,7 +235,7 @@ class SentCopies:
             )
 
     def await_provider(self, operation_id: str, seconds: float) -> None:
-        """Plan the next check for a copy that the provider has not filed yet, after this number of seconds."""
+        """Plan the next look for a copy that the provider itself will file, `seconds` from now. Adds no warning."""
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"

@@ -1,7 +1,7 @@
-"""The tables and triggers that a store of this format must have: checks for missing ones, and restores triggers.
+"""The tables and triggers that a store of this format must have.
 
-A missing table is damage. A trigger that is missing or different is restored, with a warning in the log. Without it
-rows of the audit log could be changed, and opening must not fail for something that can be repaired.
+A missing table is reported as damage. A missing or changed trigger is restored, with a warning in the log: without the
+triggers, rows of the audit log could be changed.
 """
 
 import logging
@@ -31,13 +31,13 @@ TRIGGERS = {
 
 
 def find_missing_table(there: Iterable[str]) -> str | None:
-    """Return a required table that is missing; None if all are there."""
+    """Return the name of a required table that is not among the existing tables `there`; None if all exist."""
     names = frozenset(there)
     return next((table for table in TABLES if table not in names), None)
 
 
 def find_schema_differences(database: Database) -> Iterator[str]:
-    """Yield a sentence for each difference between the schema and that of this format."""
+    """Yield a sentence for each table, index or trigger that is missing, changed, or not part of this format."""
     there: dict[tuple[str, str], str | None] = {(kind, name): sql for kind, name, sql in database.rows(_OBJECTS)}
     expected = _expected_schema()
     for (kind, name), sql in expected.items():
@@ -50,7 +50,9 @@ def find_schema_differences(database: Database) -> Iterator[str]:
 
 
 def _without_comments(sql: str | None) -> str | None:
-    """Return a statement without its comments, which SQLite stores too and which may differ between builds."""
+    """Return an SQL statement without comments. SQLite stores them with the schema, and they may differ between
+    releases.
+    """
     return None if sql is None else re.sub(r"\s*--[^\n]*", "", sql)
 
 
@@ -62,10 +64,9 @@ def _expected_schema() -> dict[tuple[str, str], str | None]:
 
 
 def restore_triggers(database: Database) -> None:
-    """Restore triggers that were dropped or changed; without them rows of the audit log could be changed through the
-    store.
+    """Restore the triggers that are missing or changed, such as those that protect rows of the audit log.
 
-    If they cannot be written, as on a full disk, the store is opened all the same.
+    An error, such as a full disk, is only logged, so that the store can be opened.
     """
     there: dict[str, str] = dict(database.rows("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"))
     for name in (name for name, sql in TRIGGERS.items() if there.get(name) != sql):

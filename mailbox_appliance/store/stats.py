@@ -1,4 +1,4 @@
-"""Counts of the store's content for `/metrics`: from indexes and small tables, so it takes milliseconds."""
+"""Counts of the store's content for `/metrics`. They are read from indexes and small tables, in milliseconds."""
 
 from dataclasses import dataclass
 
@@ -31,8 +31,11 @@ SELECT min(at) FROM (SELECT updated_at AS at FROM delivery_operations WHERE stat
 
 @dataclass(frozen=True)
 class MailboxStats:
-    """A mailbox: the time of its last complete sync (seconds since 1970), its number of messages as its server last
-    reported, and the number of missing bodies.
+    """Figures of one mailbox for `/metrics`.
+
+    - last_sync_at: time of the last complete sync, in seconds since 1970; None if there was none.
+    - messages: number of messages that the server last reported.
+    - missing: number of messages whose body is not mirrored yet, counted up to MOST_MISSING.
     """
 
     id: str
@@ -44,7 +47,7 @@ class MailboxStats:
 
 @dataclass(frozen=True)
 class StoreStats:
-    """The counts at one moment; times are seconds since 1970."""
+    """Counts of the store's content at one moment, for `/metrics`. Times are in seconds since 1970."""
 
     mailboxes: tuple[MailboxStats, ...]
     deliveries: dict[str, int]
@@ -57,7 +60,7 @@ class StoreStats:
 
 
 def collect_stats(database: Database) -> StoreStats:
-    """Count the current content of the store. Does not wait for writers."""
+    """Count the content of the store. Reads only, and does not wait for writers."""
     steps = {status: database.value(_LAST_STEP, (status,)) for status in ("sending", "uncertain")}
     due = database.value(_NEXT_DUE)
     return StoreStats(

@@ -1,4 +1,6 @@
-"""The table definitions for peewee, used outside hot paths; a test compares them with the format."""
+"""The tables of the store as peewee objects, for queries that need not be fast. A test compares them with the
+schema.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,7 +8,7 @@ import peewee
 
 
 class Table(peewee.Table):
-    """A table whose columns are attributes: `MEMBERS.email == email`."""
+    """A peewee table whose columns are attributes, as in `MEMBERS.email == email`."""
 
     if TYPE_CHECKING:
 
