@@ -1,13 +1,18 @@
-"""The key of the store: the file `encryption.key`, its slots, and its location.
+"""The key of the store: the file `encryption.key`, its location, and the ways to unlock the key in it.
 
     {"format": 5, "storeId": "...", "cipher": "aegis", "salt": "<first 16 bytes of mailbox.db, hex>",
      "slots": [{"type": "file", "key": "<32 bytes, base64>"}],
      "check": "<HMAC of id, cipher, salt; hex>", "checksum": "<SHA-256 of the rest as canonical JSON; hex>"}
 
-The database never contains the 32-byte master key. The key of the database and the key of the audit chain are derived
-from it (HKDF, RFC 5869). `checksum` is verified first and shows whether the key file is damaged, so that a
-passphrase that does not fit is certainly wrong. `check` shows whether the key in a slot is the key of the file. `salt`
-distinguishes a wrong key from a damaged store. A file that is one line of base64 (release 0.10) is read as well.
+The file contains the 32-byte master key, once in each slot. A slot is one way to unlock it: unencrypted, by a
+passphrase, or by the keychain of the operating system. The keys of the database and of the audit log are derived from
+the master key (HKDF, RFC 5869). The database never contains it.
+
+- checksum: verified first. It shows whether the file is damaged, so that a passphrase that fails is certainly wrong.
+- check: shows whether the key in a slot is the master key that the file was made with.
+- salt: distinguishes a wrong key from a damaged store.
+
+A file that is one line of base64, as release 0.10 wrote it, is read as well.
 """
 
 import base64
@@ -73,7 +78,7 @@ _Salt = Annotated[bytes, Meta(min_length=16, max_length=16)]
 
 
 class FileSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="file"):
-    """The unencrypted master key."""
+    """Key slot that contains the master key unencrypted."""
 
     key: _Master
 
@@ -82,7 +87,10 @@ class FileSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
 
 
 class PassphraseSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="passphrase"):
-    """The master key encrypted with a passphrase. `t`: iterations, `m`: KiB of memory, `p`: lanes."""
+    """Key slot that contains the master key encrypted with a passphrase (Argon2id).
+
+    `t`: iterations, `m`: memory in KiB, `p`: lanes.
+    """
 
     kdf: Annotated[str, Meta(pattern="^argon2id$")]
     t: Annotated[int, Meta(ge=1, le=10)]
@@ -98,7 +106,10 @@ class PassphraseSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
 
 
 class KeyringSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="keyring"):
-    """The master key encrypted with a key that the keychain stores under this name."""
+    """Key slot that contains the master key encrypted with another key, which the operating system's keychain stores.
+
+    `service` and `user`: the name of that key in the keychain.
+    """
 
     service: Annotated[str, Meta(pattern=f"^{keyring.SERVICE}$")]
     user: Annotated[str, Meta(pattern="^store-[0-9A-Za-z_-]{1,64}$")]
@@ -110,7 +121,7 @@ Slot = FileSlot | PassphraseSlot | KeyringSlot
 
 
 def require_distinct_kinds(slots: tuple[Slot, ...]) -> None:
-    """Raise ValueError unless there is at least one slot and at most one of each kind."""
+    """Raise ValueError if there are no key slots, or two of the same kind."""
     if not slots or len({type(slot) for slot in slots}) < len(slots):
         raise ValueError("no key slot, or two of the same kind")
 
@@ -119,17 +130,25 @@ def require_distinct_kinds(slots: tuple[Slot, ...]) -> None:
 
 
 def wrap_in_file(master: bytes) -> FileSlot:
-    """Return a slot with the unencrypted key."""
+    """Return a key slot with the unencrypted master key."""
     return FileSlot(master)
 
 
 def wrap_with_passphrase(key: "StoreKey", passphrase: str) -> PassphraseSlot:
-    """Return a slot that a passphrase unlocks. Raises Invalid for an invalid passphrase (`require_passphrase`)."""
+    """Return a key slot with the master key encrypted with a passphrase.
+
+    Raises Invalid if the passphrase does not pass `require_passphrase`.
+    """
     return wrap_with_kek(key, passphrase)[0]
 
 
 def wrap_with_kek(key: "StoreKey", passphrase: str) -> tuple[PassphraseSlot, bytes]:
-    """Return a slot that a passphrase unlocks, and the key derived from that, since deriving it takes long."""
+    """Return a key slot with the master key encrypted with a passphrase, and the 32-byte key derived from the
+    passphrase.
+
+    The derived key unlocks the slot (`unlock_slot`) without the slow derivation. Raises Invalid if the passphrase does
+    not pass `require_passphrase`.
+    """
     require_passphrase(passphrase)
     empty = PassphraseSlot(
         "argon2id", _ARGON2_ITERATIONS, _ARGON2_KIB, _ARGON2_LANES, secrets.token_bytes(16), bytes(12), bytes(48)
@@ -139,7 +158,7 @@ def wrap_with_kek(key: "StoreKey", passphrase: str) -> tuple[PassphraseSlot, byt
 
 
 def wrap_with_keyring(key: "StoreKey", kek: bytes) -> KeyringSlot:
-    """Return a slot that the key in the keychain unlocks; see `load_keyring_kek`."""
+    """Return a key slot with the master key encrypted with the keychain's key `kek`, from `load_keyring_kek`."""
     empty = KeyringSlot(keyring.SERVICE, _name_in_keychain(key.store_id), secrets.token_bytes(12), bytes(48))
     return msgspec.structs.replace(empty, wrapped=_seal(kek, empty, key))
 
@@ -147,9 +166,10 @@ def wrap_with_keyring(key: "StoreKey", kek: bytes) -> KeyringSlot:
 def rewrap_slots(
     slots: tuple[Slot, ...], old: "StoreKey", new: "StoreKey", passphrase: str | None, *, file: Path | str
 ) -> tuple[Slot, ...]:
-    """Return the same slots around another master key, each unlocked in the same way as before.
+    """Return key slots of the same kinds that contain another master key, and are unlocked in the same way as before.
 
-    Raises PassphraseNeeded, PassphraseWrong, KeychainLocked.
+    `old`, `new`: the keys before and after. `passphrase`: required if there is a passphrase slot. `file`: name of the
+    key file for errors. Raises PassphraseNeeded, PassphraseWrong, KeychainLocked.
     """
     made: list[Slot] = []
     for slot in slots:
@@ -167,7 +187,11 @@ def rewrap_slots(
 
 
 def slots_for_backup(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
-    """Return the slots for a backup: the unencrypted key only if no passphrase would unlock the backup elsewhere."""
+    """Return the key slots that a backup of the store should contain.
+
+    These are all slots, but not the unencrypted key if a passphrase unlocks the backup. A slot of the keychain alone
+    does not unlock it on another computer, so the unencrypted key is included then.
+    """
     sealed = any(isinstance(slot, PassphraseSlot) for slot in slots)
     return tuple(slot for slot in slots if not (sealed and isinstance(slot, FileSlot)))
 
@@ -183,7 +207,7 @@ def require_passphrase(passphrase: str) -> None:
 
 
 def new_recovery_passphrase() -> str:
-    """Return a random passphrase to write down: 30 letters and digits, too many to guess by brute force."""
+    """Return a random passphrase to write down: 30 letters and digits, which cannot be guessed by brute force."""
     groups = (
         "".join(secrets.choice(_RECOVERY_LETTERS) for _ in range(_RECOVERY_GROUP)) for _ in range(_RECOVERY_GROUPS)
     )
@@ -196,11 +220,11 @@ def new_recovery_passphrase() -> str:
 def unlock_slots(
     slots: tuple[Slot, ...], store_id: str, passphrase: str | None = None, *, file: Path | str = "the key file"
 ) -> bytes:
-    """Return the master key: from the `file` slot, otherwise by the passphrase if one is given, otherwise by the
-    keychain.
+    """Return the master key from the first usable key slot.
 
-    `file` names the slots' owner in errors. Raises PassphraseWrong, KeychainLocked, and PassphraseNeeded if there is no
-    other way.
+    They are tried in this order: the unencrypted key, the passphrase if one is given, the keychain. `file`: name of the
+    key file for errors. Raises PassphraseWrong, KeychainLocked, and PassphraseNeeded if only a passphrase can unlock
+    the key.
     """
     by_kind: dict[type, Slot] = {type(slot): slot for slot in slots}
     if isinstance(slot := by_kind.get(FileSlot), FileSlot):
@@ -213,10 +237,10 @@ def unlock_slots(
 
 
 def derive_passphrase_kek(slot: PassphraseSlot, passphrase: str) -> bytes:
-    """Derive 32 bytes from a passphrase with the parameters of a slot, whether or not the passphrase is right.
+    """Derive a 32-byte key from a passphrase with the Argon2id parameters of a slot. It does not test the passphrase.
 
-    The passphrase is normalized to Unicode's composed form (NFC), since keyboards differ. Raises KeyUnusable if the
-    memory is not available.
+    The passphrase is normalized to Unicode's composed form (NFC), since keyboards differ. Raises KeyUnusable if there
+    is not enough memory.
     """
     text = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogatepass")
     with _argon2_lock:
@@ -229,9 +253,10 @@ def derive_passphrase_kek(slot: PassphraseSlot, passphrase: str) -> bytes:
 
 
 def load_keyring_kek(store_id: str, *, file: Path | str) -> bytes:
-    """Return the key in the keychain that protects a store's key. If there is none, a new one is stored and read back.
+    """Return the key in the operating system's keychain that encrypts a store's master key; create it if there is none.
 
-    An existing key is never replaced: a copy of the directory or a backup may need it. Raises KeychainUnusable.
+    An existing key is never replaced: a copy of the data directory or a backup may need it. `file`: name of the key
+    file for errors. Raises KeychainUnusable.
     """
     name = _name_in_keychain(store_id)
     try:
@@ -245,7 +270,9 @@ def load_keyring_kek(store_id: str, *, file: Path | str) -> bytes:
 
 
 def unlock_slot(slot: PassphraseSlot, kek: bytes, store_id: str, file: Path | str) -> bytes:
-    """Return the master key in a slot, unlocked by the result of `derive_passphrase_kek`. Raises PassphraseWrong."""
+    """Return the master key in a passphrase slot. `kek`: the result of `derive_passphrase_kek`. Raises
+    PassphraseWrong.
+    """
     try:
         return _unseal(kek, slot, store_id)
     except InvalidTag as error:
@@ -295,8 +322,9 @@ def _unseal(kek: bytes, slot: PassphraseSlot | KeyringSlot, store_id: str) -> by
 
 
 def _associated_data(slot: PassphraseSlot | KeyringSlot, store_id: str) -> bytes:
-    """Return the data that is authenticated with the key: all fields of the slot except nonce and key, and the store's
-    ID.
+    """Return the data that is authenticated when the master key is encrypted into a slot.
+
+    It consists of the store's ID and all fields of the slot except the nonce and the encrypted key.
     """
     facts = {name: value for name, value in msgspec.to_builtins(slot).items() if name not in ("nonce", "wrapped")}
     return json.dumps({"storeId": store_id, **facts}, sort_keys=True, separators=(",", ":")).encode()
@@ -320,9 +348,11 @@ _LONGEST = 64 * 1024
 
 
 def find_key_file(data_dir: Path, environment: Mapping[str, str]) -> Path:
-    """Return the path of the key file for a data directory, whether or not the file exists.
+    """Return the path of the key file of a data directory, whether or not the file exists.
 
-    Raises StoreUnusable for a file outside it that neither the effective user nor root owns, unless it is a credential.
+    It is the path in the environment, else a systemd credential, else `encryption.key` in the directory. Raises
+    StoreUnusable if the path in the environment is a file that belongs neither to the effective user nor to root; a
+    systemd credential is allowed.
     """
     if named := environment.get(KEY_FILE_VARIABLE):
         file = Path(named).expanduser().absolute()
@@ -333,10 +363,11 @@ def find_key_file(data_dir: Path, environment: Mapping[str, str]) -> Path:
 
 
 def write_key_note(data_dir: Path, key_file: Path, environment: Mapping[str, str]) -> None:
-    """Record in a data directory that the key of its store is elsewhere. Errors are ignored.
+    """Record in a data directory where the key file is, if it is elsewhere; otherwise remove that note. Errors are
+    ignored.
 
-    A shell lacks the environment that a unit file gives a service. The note shows such a command that the key exists,
-    so that the store is not taken for a lost one.
+    A command in a shell lacks the environment that the service has, and does not find the key file. From the note it
+    learns that the key exists, and does not report it as lost.
     """
     note, place = data_dir / KEY_NOTE_FILE, str(key_file)
     if is_credential(key_file, environment):
@@ -349,7 +380,7 @@ def write_key_note(data_dir: Path, key_file: Path, environment: Mapping[str, str
 
 
 def read_key_note(data_dir: Path) -> str | None:
-    """Return the location of the key when the store was last opened, if not in the data directory; otherwise None."""
+    """Return the note about the key's location that `write_key_note` left; None if there is none."""
     try:
         return files.read_regular(data_dir / KEY_NOTE_FILE, _LONGEST).decode("utf-8").strip() or None
     except (OSError, UnicodeDecodeError):
@@ -357,15 +388,16 @@ def read_key_note(data_dir: Path) -> str | None:
 
 
 def is_credential(key_file: Path, environment: Mapping[str, str]) -> bool:
-    """Whether a key file is a systemd credential. Such a file disappears when the service stops, and the next start
-    gets the content of its source again. So it is never written, even if the folder would allow it.
+    """Whether a key file is a systemd credential, which must never be written.
+
+    Such a file disappears when the service stops, and the next start creates it again from its source.
     """
     folder = environment.get(_CREDENTIALS_VARIABLE)
     return bool(folder) and key_file.resolve().is_relative_to(Path(str(folder)).resolve())
 
 
 def require_no_credential(key_file: Path, environment: Mapping[str, str]) -> None:
-    """Raise KeyUnusable if a key file that has to change is a systemd credential."""
+    """Raise KeyUnusable if a key file is a systemd credential. Call it before the key file is changed."""
     if is_credential(key_file, environment):
         reason = (
             f"{key_file} is a systemd credential, so changes to it are lost at the next start. Copy the key to a"
@@ -376,9 +408,10 @@ def require_no_credential(key_file: Path, environment: Mapping[str, str]) -> Non
 
 
 def load_passphrase(environment: Mapping[str, str]) -> str | None:
-    """Return the passphrase from the environment or systemd, without a line end; None if neither provides one.
+    """Return the passphrase of the store from the environment or a systemd credential; None if neither has one.
 
-    Raises KeyUnusable for a credential that cannot be read as one line of UTF-8.
+    A line end at the end of a credential is removed. Raises KeyUnusable if the credential cannot be read or is not
+    UTF-8.
     """
     if given := environment.get(PASSPHRASE_VARIABLE):
         return given
@@ -409,7 +442,10 @@ _MAX_KEY_FILE_SIZE = 64 * 1024
 
 @dataclass(frozen=True)
 class StoreKey:
-    """The master key of a store, with the store's ID, cipher and salt. `salt` is None if unknown."""
+    """The unlocked master key of a store, with the store's ID, cipher and salt.
+
+    `salt`: the first 16 bytes of the database file in hex; None if unknown.
+    """
 
     master: bytes = field(repr=False)
     store_id: str
@@ -418,21 +454,25 @@ class StoreKey:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it comes from a file that contains only the key, so that the cipher is a guess."""
+        """Whether the key comes from a file of one line (release 0.10), so that ID and salt are unknown and the cipher
+        is a guess.
+        """
         return not self.store_id
 
     def derive(self, purpose: str) -> bytes:
-        """Derive 32 bytes for one purpose. They reveal neither the master key nor the bytes for another purpose."""
+        """Derive a 32-byte key for a purpose, such as `database`. It reveals neither the master key nor the key of
+        another purpose.
+        """
         info = f"mailbox-appliance {purpose}".encode()
         return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self.master)
 
     def with_salt(self, salt: str) -> "StoreKey":
-        """Return the same key with the salt of its store."""
+        """Return the same key with this salt."""
         return replace(self, salt=salt)
 
 
 class KeyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A parsed key file with a valid checksum; nothing in it is unlocked."""
+    """A parsed key file whose checksum is valid. The master key in its slots is still locked."""
 
     format: int
     store_id: str
@@ -446,7 +486,7 @@ class KeyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
         require_distinct_kinds(self.slots)
 
     def find_key(self, master: bytes) -> StoreKey | None:
-        """Return the key of the store, or None if this is not the master key that the file was made with."""
+        """Return the StoreKey for this master key; None if the file was made with another master key."""
         key = StoreKey(master, self.store_id, self.cipher, self.salt)
         return key if hmac.compare_digest(self.check.encode("utf-8", "replace"), _key_check(key).encode()) else None
 
@@ -457,9 +497,9 @@ def new_key() -> StoreKey:
 
 
 def read_key(file: Path, passphrase: str | None = None) -> StoreKey:
-    """Return the key in a key file, unlocked. A passphrase that is not needed is ignored.
+    """Read a key file and return its key, unlocked. A passphrase that is not needed is ignored.
 
-    Raises KeyDamaged with the reason, PassphraseNeeded, PassphraseWrong, KeychainLocked, FileNotFoundError.
+    Raises FileNotFoundError, KeyDamaged, PassphraseNeeded, PassphraseWrong and KeychainLocked.
     """
     raw = _read_bytes(file)
     if not _is_json(raw):
@@ -472,7 +512,9 @@ def read_key(file: Path, passphrase: str | None = None) -> StoreKey:
 
 
 def read_key_file(file: Path) -> KeyFile | None:
-    """Return a parsed key file, or None for one that contains only the key. Raises KeyDamaged, FileNotFoundError."""
+    """Return a parsed key file; None for a valid file of one line (release 0.10). Raises KeyDamaged,
+    FileNotFoundError.
+    """
     raw = _read_bytes(file)
     if _is_json(raw):
         return _decode_key_file(raw, file)
@@ -481,7 +523,8 @@ def read_key_file(file: Path) -> KeyFile | None:
 
 
 def read_slots(file: Path, master: bytes) -> tuple[Slot, ...]:
-    """Return the slots of a key file; a file that contains only the key counts as a `file` slot.
+    """Return the key slots of a key file. For a file of one line (release 0.10), it is one slot with `master`
+    unencrypted.
 
     Raises KeyDamaged, FileNotFoundError.
     """
@@ -490,7 +533,7 @@ def read_slots(file: Path, master: bytes) -> tuple[Slot, ...]:
 
 
 def render_key_file(key: StoreKey, slots: tuple[Slot, ...]) -> bytes:
-    """Return the content of a key file with these slots."""
+    """Return the bytes of a key file for this key with these slots."""
     content = {
         "format": KEY_FILE_FORMAT,
         "storeId": key.store_id,
@@ -503,16 +546,17 @@ def render_key_file(key: StoreKey, slots: tuple[Slot, ...]) -> bytes:
 
 
 def write_key(file: Path, key: StoreKey) -> None:
-    """Write the key file; a crash leaves the old file or the new one.
+    """Write the key file; a crash leaves either the old file or the new one.
 
-    An existing file keeps its slots if it contains this key of this store; otherwise the new file has one `file` slot.
+    If the file exists and contains the same key of the same store, its slots are kept. Otherwise the new file has one
+    slot with the unencrypted key.
     """
     replace_key_file(file, render_key_file(key, _existing_slots(file, key) or (wrap_in_file(key.master),)))
 
 
 def write_key_if_allowed(file: Path, key: StoreKey) -> None:
-    """Write the key file as `write_key` does, but keep an existing file in a place that is not writable: it opens the
-    store as well.
+    """Write the key file with `write_key`, but keep an existing file if it cannot be written, since it opens the store
+    as well.
     """
     try:
         write_key(file, key)
@@ -522,9 +566,9 @@ def write_key_if_allowed(file: Path, key: StoreKey) -> None:
 
 
 def replace_key_file(file: Path, content: bytes) -> None:
-    """Replace the content of a key file. If the path is a link, the target is written and the link stays.
+    """Replace the content of a key file. If the path is a symbolic link, its target is replaced and the link stays.
 
-    Raises OSError (EROFS) for a systemd credential, even if it is writable.
+    Raises OSError; for a systemd credential always, with EROFS.
     """
     if is_credential(file, os.environ):
         raise OSError(errno.EROFS, "it is a systemd credential", str(file))
@@ -532,7 +576,9 @@ def replace_key_file(file: Path, content: bytes) -> None:
 
 
 def remove_half_written_key(file: Path) -> None:
-    """Remove an incomplete key file that an interrupted write left: it may contain the unencrypted key."""
+    """Remove the temporary file that an interrupted write of the key file left, since it may contain the unencrypted
+    key.
+    """
     with suppress(OSError):
         half_written_path(_real_path(file)).unlink(missing_ok=True)
 
@@ -604,7 +650,7 @@ def _best_cipher() -> str:
 
 
 def _has_aes() -> bool:
-    """Whether the processor has AES instructions; only then is aegis the faster cipher."""
+    """Whether the processor has AES instructions. If so, the cipher aegis is faster than chacha20."""
     if os.path.exists("/proc/cpuinfo"):  # noqa: PTH110 - cheaper than a Path
         return " aes" in Path("/proc/cpuinfo").read_text(errors="replace")
     return platform.machine().lower() in ("arm64", "aarch64", "amd64", "x86_64")

@@ -1,6 +1,10 @@
-"""Writing mirrored messages, for sync and operations: in batches, each of which is one transaction.
+"""Writing the mirror, the local copy of a mailbox's mail: adding, completing, changing and removing messages.
 
-Messages are added with their header only or complete, get their body later, change flags, and leave (`moves.py`).
+Each batch of messages is one transaction. Messages are added with their header only or complete, and may get their body
+later. `moves.py` recognizes messages that were moved, and deletes those that are gone.
+
+"Our" messages are drafts and copies of sent messages that the appliance made. They get their IDs before the server has
+them, and these promised IDs never change.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -64,11 +68,11 @@ _SET_PLACE = "UPDATE messages SET folder = ?, uid = ?, size = ?, internal_date =
 def set_message_uid(
     database: Database, account: int, message_id: str, uid: int | None, size: int | None, at: int | None
 ) -> None:
-    """Record where the server put a message, with its size and date (milliseconds) there; None if the server did not
-    report it.
+    """Record the UID that the server gave one of our messages, with its size and date (milliseconds) there.
 
-    If sync has already seen the message there, the row that sync made is deleted, and its UID and other facts go to
-    this message. Another message keeps its UID. Inside a transaction.
+    All three may be None if the server did not report them. If sync has already mirrored the message, that row is
+    deleted, and its UID and other facts go to our message. If another message has the UID, nothing is recorded. Call it
+    inside a transaction.
     """
     double = database.row(_SEEN_DOUBLE, (uid, message_id))
     if double is None:
@@ -83,10 +87,10 @@ def set_message_uid(
 
 
 def record_server_copy(database: Database, account: int, folder: int, message_id: str, seen: MessageIdentity) -> None:
-    """Record the server's copy of a message of ours, as `set_message_uid` does, for a provider with message IDs: `seen`
-    was found there.
+    """Record the place, flags and provider's IDs of one of our messages that was found at a provider with message IDs.
 
-    Inside a transaction.
+    `folder`: row number of the folder where it was found. `seen`: the facts of the found message. Rows that sync made
+    for the same message are deleted. Call it inside a transaction.
     """
     number = database.value("SELECT number FROM messages WHERE id = ? AND account = ?", (message_id, account))
     if number is None or seen.provider_id is None:
@@ -100,9 +104,10 @@ def record_server_copy(database: Database, account: int, folder: int, message_id
 
 
 def _replace_doubles(database: Database, account: int, doubles: Sequence[int], ours: ProviderIds) -> None:
-    """Delete the rows that sync made for a message of ours, and move our row to the provider's thread.
+    """Delete the rows that sync made for one of our messages, and move our message to the provider's thread.
 
-    If the provider's thread was unknown for our thread, our promised thread ID is kept.
+    `doubles`: numbers of those rows. `ours`: our message with the provider's IDs. If our thread has no provider's ID
+    yet, it gets this one, so that the thread ID promised to clients stays valid.
     """
     is_new = database.value(_THREAD_IS_NEW, (ours.number,)) is not None
     if is_new:
@@ -130,7 +135,10 @@ IndexRow = tuple[str, str, str, str, str, int]
 
 
 def index_row(number: int, account: int, parsed: ParsedMessage) -> IndexRow:
-    """Return the row of a message for the index, in the order of INSERT_INDEX_ROW and UPDATE_INDEX_ROW."""
+    """Return the row of a message for the full-text index, in the order of INSERT_INDEX_ROW and UPDATE_INDEX_ROW.
+
+    `number`, `account`: row numbers of message and mailbox.
+    """
     return (
         to_index_text(parsed.subject),
         to_index_text(_people_text((parsed.sender,) if parsed.sender else ())),
@@ -186,7 +194,10 @@ _SET_ADOPTED_FLAGS = f"UPDATE messages SET flags = (flags & {HAS_ATTACHMENT}) | 
 
 @dataclass(frozen=True)
 class ArrivalPlace:
-    """The mailbox and folder, by number, to which messages are added, and how much of each message (`body`)."""
+    """The mailbox and folder to which messages are added, by row number, and how much of each message is added.
+
+    `body`: HEADER_ONLY, WHOLE, or LARGE for a message without its attachments.
+    """
 
     account: int
     folder: int
@@ -195,7 +206,9 @@ class ArrivalPlace:
 
 @dataclass(frozen=True)
 class _KnownMessage:
-    """A stored message: its number, how much of it is stored, and whether even its header is missing."""
+    """A message that is already stored: its row number, how much of it is stored, and whether even its header is
+    missing.
+    """
 
     number: int
     body: int
@@ -203,7 +216,10 @@ class _KnownMessage:
 
 
 def add_batch(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage]) -> tuple[str, ...]:
-    """Add a batch, and return the IDs of the messages that are new. Inside a transaction."""
+    """Add a batch of messages to a folder, and return the IDs of the new ones. Call it inside a transaction.
+
+    Messages that are already stored are completed or moved instead of added twice.
+    """
     by_uid = {message.uid: (message, parsed) for message, parsed in batch}
     known = _load_known(database, place, by_uid)
     if moved := _reattach_moved(database, place, by_uid.values()):
@@ -216,26 +232,28 @@ def add_batch(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingM
 
 
 def _reattach_moved(database: Database, place: ArrivalPlace, batch: Iterable[ArrivingMessage]) -> frozenset[int]:
-    """Move the messages that are known by the provider's ID to this folder, and return their UIDs."""
+    """Move those messages to this folder that are stored elsewhere under the same provider's ID, and return their
+    UIDs.
+    """
     named = [to_sighting(message, parsed) for message, parsed in batch if message.provider_id is not None]
     return moves.reattach_messages(database, place.account, place.folder, named) if named else frozenset()
 
 
 def to_sighting(message: FetchedMessage, parsed: ParsedMessage) -> MessageIdentity:
-    """Return the facts by which a message is recognized."""
+    """Return the properties by which a message is recognized in another folder or under another UID."""
     own = canonical_message_id(parsed.message_id or "")
     ids = (message.provider_id, message.provider_thread_id)
     return MessageIdentity(message.uid, message.flags, own, message.size, message.internal_date, *ids)
 
 
 def fill_batch(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage]) -> None:
-    """Add the bodies of stored messages that have none. Inside a transaction."""
+    """Add the bodies of messages that are stored without one, and skip all others. Call it inside a transaction."""
     by_uid = {message.uid: (message, parsed) for message, parsed in batch}
     _fill_bodies(database, place, by_uid, _load_known(database, place, by_uid))
 
 
 def _load_known(database: Database, place: ArrivalPlace, uids: Iterable[int]) -> dict[int, _KnownMessage]:
-    """Return the stored messages among these, by UID."""
+    """Return UID -> stored message, for those of these UIDs that the folder has."""
     return {uid: _KnownMessage(*row) for uid, *row in database.rows(_SELECT_KNOWN, (as_json(uids), place.folder))}
 
 
@@ -255,7 +273,9 @@ def _fill_bodies(
 
 
 def _fill_headers(database: Database, place: ArrivalPlace, bare: Sequence[tuple[int, ArrivingMessage]]) -> None:
-    """Add the headers of rows that were stored without one."""
+    """Add headers and threads to rows that were stored without them. `bare`: pairs of row number and complete
+    message.
+    """
     if not bare:
         return
     numbers = as_json(number for number, _ in bare)
@@ -286,9 +306,9 @@ def _to_joining(arriving: ArrivingMessage, proposed: str | None) -> JoiningMessa
 def insert_messages(
     database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage], promised: tuple[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Insert new messages, and return their IDs. Inside a transaction.
+    """Insert new messages with their threads and index entries, and return their IDs. Call it inside a transaction.
 
-    `promised`: the IDs of message and thread for a single message that the server does not have yet.
+    `promised`: message ID and thread ID for a single message of ours that the server does not have yet; it gets no UID.
     """
     owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
     moments = [to_millis(message.internal_date) for message, _ in batch]
@@ -353,7 +373,9 @@ def _body_row(number: int, parsed: ParsedMessage) -> tuple[object, ...]:
 
 
 def _adopt_pending(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage]) -> list[ArrivingMessage]:
-    """Give pending copies of ours the UIDs of the messages that match them, and return the rest of the batch."""
+    """Give our messages without UID the UIDs of those messages in the batch that match them, and return the other
+    messages.
+    """
     owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
     named = (as_json({own for own in owns if own}), place.account, place.folder)
     waiting: dict[tuple[str, bool], list[int]] = {}
@@ -374,7 +396,10 @@ def _adopt_pending(database: Database, place: ArrivalPlace, batch: Sequence[Arri
 
 
 def _set_adopted_ids(database: Database, place: ArrivalPlace, adopted: Sequence[tuple[int, FetchedMessage]]) -> None:
-    """Give copies of ours that were found at the server the IDs and labels that only the provider knows."""
+    """Give our messages the provider's IDs, labels and flags of the messages that were found at the server.
+
+    `adopted`: pairs of our message's row number and the found message.
+    """
     moves.set_provider_ids(
         database,
         place.account,
@@ -386,7 +411,9 @@ def _set_adopted_ids(database: Database, place: ArrivalPlace, adopted: Sequence[
 
 
 def _all_message_ids(own: str | None, parsed: ParsedMessage) -> tuple[str, ...]:
-    """Return the canonical Message-IDs that a message has and names, each once."""
+    """Return the Message-ID of a message (`own`) and those in its References and In-Reply-To, canonical and each
+    once.
+    """
     named = (own, *map(canonical_message_id, (*parsed.references, *parsed.in_reply_to)))
     return tuple(dict.fromkeys(filter(None, named)))
 
@@ -416,16 +443,14 @@ _HAS_LABELS = "SELECT 1 FROM folders WHERE account = ? AND label IS NOT NULL LIM
 
 @dataclass(frozen=True)
 class PendingCopy:
-    """A message of ours that is in a folder of the mirror but not on the server yet: its IDs are fixed, it has no
-    UID.
-    """
+    """The promised message ID and thread ID of one of our messages, which is mirrored before the server has it."""
 
     message_id: str
     thread_id: str
 
 
 class MailboxWriter:
-    """Writes messages. Each method that writes is one transaction of its own, unless stated otherwise."""
+    """Writes mirrored messages. Each method that writes runs in a transaction of its own, unless stated otherwise."""
 
     def __init__(self, database: Database, folders: Folders) -> None:
         self._database, self._folders = database, folders
@@ -433,7 +458,7 @@ class MailboxWriter:
     # --- reading --------------------------------------------------------------------------------------------------
 
     def load_flags(self, folder_number: int, uids: Collection[int] | None = None) -> dict[int, frozenset[str]]:
-        """Return UID -> flags of the mirrored messages of a folder, or of those with these UIDs."""
+        """Return UID -> flags of the mirrored messages of a folder. `uids`: only these messages; None: all."""
         if uids is None:
             sql, values = f"{_SELECT_FLAGS} AND uid IS NOT NULL", (folder_number,)
             rows = self._database.rows(sql, values)
@@ -443,12 +468,14 @@ class MailboxWriter:
         return {uid: unpack_flags(bits, words) for uid, bits, words in rows}
 
     def count_in_folder(self, folder_number: int) -> int:
-        """Return how many messages with a UID are mirrored in a folder."""
+        """Return the number of mirrored messages of a folder that have a UID."""
         sql = "SELECT count(*) FROM messages WHERE folder = ? AND uid IS NOT NULL"
         return int(self._database.value(sql, (folder_number,)))
 
     def list_without_body(self, folder_number: int, limit: int) -> tuple[tuple[int, int], ...]:
-        """Return UID and size of the newest messages of which only the header is stored."""
+        """Return UID and size in bytes of messages of which only the header is stored, newest first, at most
+        `limit`.
+        """
         sql = "SELECT uid, size FROM messages WHERE folder = ? AND body = 0 AND uid IS NOT NULL ORDER BY number DESC"
         return tuple((uid, size) for uid, size in self._database.rows(f"{sql} LIMIT ?", (folder_number, limit)))
 
@@ -461,7 +488,9 @@ class MailboxWriter:
         return int(self._database.value(sql, (account_id,)))
 
     def locate(self, account_id: str, message_ids: Iterable[str]) -> dict[str, LocatedMessage]:
-        """Return the locations of messages by ID; unknown IDs are omitted."""
+        """Return message ID -> folder, UID and other facts needed to find the message at the server. Unknown IDs are
+        left out.
+        """
         rows = self._database.rows(_SELECT_LOCATED, (as_json(message_ids), account_id))
         folders = {folder.number: folder for folder in self._folders.list(account_id)} if rows else {}
         return {row[0]: to_located(row, folders[row[2]]) for row in rows if row[2] in folders}
@@ -469,21 +498,25 @@ class MailboxWriter:
     # --- adding ---------------------------------------------------------------------------------------------------
 
     def add_headers(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage]) -> tuple[str, ...]:
-        """Add messages of a folder with their headers only, as `add` does, and return the IDs of the new ones."""
+        """Add messages of a folder with their headers only, and return the IDs of the new ones. Stored messages are
+        skipped.
+        """
         return self._add(folder, batch, HEADER_ONLY)
 
     def add(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], *, large: bool = False) -> tuple[str, ...]:
-        """Add complete messages of a folder, or large ones without their attachments, and return the IDs of the new
-        ones.
+        """Add messages of a folder, and return the IDs of the new ones.
 
-        A message whose UID is stored without a body gets its body; a complete one is skipped. A pending copy of ours in
-        this folder with the same Message-ID gets the UID instead of a second row. If the folder is gone, nothing is
-        added.
+        `large`: the messages come without their attachments. A message that is stored without its body gets it; a
+        complete one is skipped. A message of ours in this folder without UID, but with the same Message-ID, gets the
+        UID instead of a second row. If the folder is gone, nothing is added.
         """
         return self._add(folder, batch, LARGE if large else WHOLE)
 
     def add_bodies(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], *, large: bool = False) -> None:
-        """Add the bodies of those messages that are stored in this folder without one, and skip the others."""
+        """Add the bodies of messages that are stored in this folder without one, and skip all others.
+
+        `large`: the messages come without their attachments.
+        """
         ready = _prepare_batch(batch)
         with self._database.transaction():
             account = self._find_account(folder.number)
@@ -493,9 +526,10 @@ class MailboxWriter:
     def add_pending(
         self, folder: MirroredFolder, message: FetchedMessage, parsed: ParsedMessage, copy: PendingCopy
     ) -> None:
-        """Add our copy of a message before the server has it, under promised IDs. Inside a transaction.
+        """Add a message of ours to a folder before the server has it, under the promised IDs in `copy`.
 
-        Pass `parsed` through `with_searched_words` first, since finding these words takes long.
+        Pass `parsed` through `with_searched_words` before the transaction, since that takes long. Call it inside a
+        transaction.
         """
         account = self._find_account(folder.number)
         if account is not None:
@@ -510,7 +544,7 @@ class MailboxWriter:
                 self.set_uid(copy.message_id, None)
 
     def drop_pending(self, message_id: str) -> None:
-        """Delete a copy of ours that is not on the server, because another message replaces it. Inside a
+        """Delete a message of ours that has no UID, because another row takes its place. Call it inside a
         transaction.
         """
         number = self._database.value("SELECT number FROM messages WHERE id = ? AND uid IS NULL", (message_id,))
@@ -524,9 +558,10 @@ class MailboxWriter:
         parsed: ParsedMessage,
         into: MirroredFolder | None = None,
     ) -> None:
-        """Replace the content of a message (a draft) under its ID; it has no UID until `set_uid`. Raises NotFound.
+        """Replace the content of a draft, and keep its ID. Raises NotFound.
 
-        `into`: the folder of the new version, if the earlier one may have moved.
+        The draft has no UID until `set_uid` records that of the new version. `into`: folder of the new version; None:
+        the folder in which the draft is.
         """
         parsed = with_searched_words(parsed)
         with self._database.transaction():
@@ -542,11 +577,10 @@ class MailboxWriter:
     def set_uid(
         self, message_id: str, uid: int | None, size: int | None = None, internal_date: datetime | None = None
     ) -> None:
-        """Record where the server put a message of ours, with its size and date there; None if the server did not
-        report it.
+        """Record the UID that the server gave one of our messages, with its size in bytes and date there.
 
-        If sync has already seen the message there, the row that sync made is deleted, and the promised ID gets its
-        facts. Another message keeps its UID.
+        All three may be None if the server did not report them. If sync has already mirrored the message, that row is
+        deleted, and its facts go to our message, whose ID stays. If another message has the UID, nothing is recorded.
         """
         millis = None if internal_date is None else to_millis(internal_date)
         with self._database.transaction():
@@ -555,7 +589,11 @@ class MailboxWriter:
                 set_message_uid(self._database, account, message_id, uid, size, millis)
 
     def record_server_copy(self, message_id: str, found: FoundCopy) -> None:
-        """Record where a message of ours was found at the server, and with which IDs. As `set_uid`."""
+        """Record the place where one of our messages was found at the server, and the provider's IDs of it, if it has
+        any.
+
+        If sync has already mirrored the message, that row is deleted, and its facts go to our message, whose ID stays.
+        """
         seen = found.seen
         if found.uid is None or seen is None or seen.provider_id is None:
             self.set_uid(message_id, found.uid, found.size, found.internal_date)
@@ -566,7 +604,7 @@ class MailboxWriter:
                 record_server_copy(self._database, account, found.folder.number, message_id, seen)
 
     def change_flags(self, folder_number: int, changes: Sequence[FlagChange]) -> None:
-        """Set the flags of messages of a folder."""
+        """Replace the flags of messages of a folder; UIDs that are not stored are ignored."""
         rows = [(flag_bits(c.flags), pack_keywords(c.flags), folder_number, c.uid) for c in changes]
         with self._database.transaction():
             self._database.change_many(_CHANGE_FLAGS, rows)
@@ -574,7 +612,9 @@ class MailboxWriter:
     # --- changing and removing ------------------------------------------------------------------------------------
 
     def delete_by_uid(self, folder_number: int, uids: Sequence[int]) -> None:
-        """Delete messages of a folder that the server no longer has, in batches."""
+        """Delete the messages with these UIDs from the mirror, because the server no longer has them. Each batch is a
+        transaction.
+        """
         for start in range(0, len(uids), moves.DELETED_AT_ONCE):
             with self._database.transaction():
                 rows = self._database.rows(
@@ -583,20 +623,27 @@ class MailboxWriter:
                 moves.delete_messages(self._database, [row[0] for row in rows])
 
     def delete_by_id(self, account_id: str, message_ids: Collection[str]) -> None:
-        """Delete messages that we removed from the server, in whatever folder sync has them now."""
+        """Delete messages from the mirror that the appliance has removed from the server, whatever folder they
+        are in.
+        """
         with self._database.transaction():
             rows = self._database.rows(_NUMBERS_OF_IDS, (as_json(message_ids), account_id))
             moves.delete_messages(self._database, [row[0] for row in rows])
 
     def detach(self, folder_number: int, uids: Collection[int] | None) -> int:
-        """Mark messages of a folder (None: all of them) as gone, and return how many. In batches, each a transaction.
+        """Mark messages as gone that a folder no longer contains, and return their number. Each batch is a transaction.
 
-        They stay readable until they are found in another place, or purged.
+        `uids`: None means all messages of the folder. The messages can be read until they are found in another place
+        (`reattach`) or deleted (`purge_gone`).
         """
         return moves.detach_messages(self._database, folder_number, uids)
 
     def reattach(self, folder: MirroredFolder, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
-        """Match gone messages with those that were seen in this folder, and return the UIDs of the matches."""
+        """Recognize messages that were seen in this folder as stored ones that are gone, and move those here.
+
+        A message with a provider's ID is recognized even if it is not gone. Returns the UIDs of the recognized
+        messages.
+        """
         with self._database.transaction():
             account = self._find_account(folder.number)
             if account is None:
@@ -604,7 +651,7 @@ class MailboxWriter:
             return moves.reattach_messages(self._database, account, folder.number, sightings)
 
     def find_other_folders(self, folder: MirroredFolder, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
-        """Return the numbers of other folders of the mailbox in which the mirror has one of these messages."""
+        """Return the row numbers of other folders of the mailbox in which one of these seen messages is mirrored."""
         account = self._find_account(folder.number)
         return (
             moves.find_other_folders(self._database, account, folder.number, sightings)
@@ -613,12 +660,18 @@ class MailboxWriter:
         )
 
     def record_moves(self, account_id: str, moved: Sequence[tuple[str, int, int | None]]) -> None:
-        """Record moves of ours: message ID, number of its new folder, its UID there (None: unknown)."""
+        """Record that the appliance has moved messages at the server.
+
+        `moved`: for each message its ID, the row number of its new folder, and its new UID (None: unknown).
+        """
         with self._database.transaction():
             moves.record_moves(self._database, self._account_number(account_id), moved)
 
     def correct_sizes(self, number: int, sizes: Mapping[tuple[str, str], int]) -> None:
-        """Correct the sizes of a message's attachments, by part and type, after they were read."""
+        """Correct the stored sizes of a message's attachments after they were downloaded.
+
+        `number`: the message's row number. `sizes`: bytes by MIME part number and media type.
+        """
         sql = "SELECT attachments FROM messages WHERE number = ?"
         if (packed := self._database.value(sql, (number,))) is None or resize_attachments(packed, sizes) is None:
             return
@@ -633,11 +686,16 @@ class MailboxWriter:
         return self._database.value(sql, (self._account_number(account_id),)) is not None
 
     def list_gone(self, account_id: str) -> frozenset[int]:
-        """Return the numbers of the messages of a mailbox that are gone."""
+        """Return the row numbers of the messages of a mailbox that are gone from their folder and not found in another
+        one yet.
+        """
         return moves.list_gone(self._database, self._account_number(account_id))
 
     def purge_gone(self, account_id: str, before: frozenset[int] | None = None) -> int:
-        """Delete the messages that are gone, or those of `before` that still are, and return how many. In batches."""
+        """Delete the messages of a mailbox that are gone, and return their number. Each batch is a transaction.
+
+        `before`: row numbers from an earlier `list_gone`; only messages that were gone then and still are. None: all.
+        """
         return moves.purge_gone(self._database, self._account_number(account_id), before)
 
     def _add(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], body: int) -> tuple[str, ...]:
@@ -653,10 +711,10 @@ class MailboxWriter:
         return number
 
     def _account_number(self, account_id: str) -> int:
-        """Return the number of a mailbox; 0, which none has, if it is gone."""
+        """Return the row number of a mailbox; 0, which no mailbox has, if it does not exist."""
         return int(self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,)) or 0)
 
 
 def _prepare_batch(batch: Sequence[ArrivingMessage]) -> list[ArrivingMessage]:
-    """Return a batch with everything computed that takes long and needs no transaction."""
+    """Return a batch with the words for the full-text index, which take too long to compute inside a transaction."""
     return [(message, with_searched_words(parsed)) for message, parsed in batch]

@@ -1,4 +1,4 @@
-"""The mirrored messages: rows, pages and single messages, and the threads they belong to (RFC 5256)."""
+"""Reading mirrored messages: pages, single messages, and the threads they belong to (RFC 5256)."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -89,14 +89,14 @@ _Attachments = tuple[_StoredAttachment, ...]
 
 
 def as_json(values: Iterable[object]) -> str:
-    """Return values as a JSON array, for `json_each`."""
+    """Return values as a JSON array, to pass them to SQLite's `json_each`."""
     return msgspec.json.encode(list(values)).decode()
 
 
 # Many messages share few different sets of flags; labels may form some thousands of sets.
 @lru_cache(4096)
 def flag_bits(flags: frozenset[str]) -> int:
-    """Return the flags with a meaning of their own (RFC 9051 2.3.2) as bits."""
+    """Return the IMAP system flags, such as \\Seen, as the bits that the column `flags` stores. Others are ignored."""
     bits = 0
     for flag in flags:
         bits |= _FLAG_BITS.get(flag.lower(), 0)
@@ -105,25 +105,28 @@ def flag_bits(flags: frozenset[str]) -> int:
 
 @lru_cache(4096)
 def pack_keywords(flags: frozenset[str]) -> str:
-    """Return the other keywords as JSON. \\Recent is not a fact about the message and is omitted (RFC 9051 7.1)."""
+    """Return all flags that `flag_bits` ignores as a sorted JSON array.
+
+    \\Recent is left out, since it says nothing about the message (RFC 9051 7.1).
+    """
     words = [flag for flag in flags if flag.lower() not in _FLAG_BITS and flag.lower() != "\\recent"]
     return json.dumps(sorted(words)) if words else "[]"
 
 
 @lru_cache(4096)
 def unpack_flags(bits: int, words: str) -> frozenset[str]:
-    """Return flags and keywords as the server writes them."""
+    """Return the set of IMAP flags for the results of `flag_bits` and `pack_keywords`."""
     return frozenset(name for bit, name in _FLAG_NAMES.items() if bits & bit).union(json.loads(words))
 
 
 def pack_people(parsed: ParsedMessage) -> str:
-    """Return all people named in the header as JSON."""
+    """Return sender, recipients and Reply-To of a message as JSON for the column `people`."""
     people = _People(parsed.sender, parsed.to, parsed.cc, parsed.bcc, parsed.reply_to)
     return msgspec.json.encode(people).decode()
 
 
 def pack_attachments(parsed: ParsedMessage) -> str:
-    """Return the attachments as JSON, each under a new ID."""
+    """Return the attachments of a message as JSON for the column `attachments`, each with a new ID."""
     if not parsed.attachments:
         return "[]"
     stored = [
@@ -134,13 +137,18 @@ def pack_attachments(parsed: ParsedMessage) -> str:
 
 
 def find_attachment(packed: str, attachment_id: str) -> tuple[Attachment, str] | None:
-    """Return the attachment with this ID from the result of `pack_attachments`, and the number of its part."""
+    """Return the attachment with this ID and its MIME part number; None if there is none. `packed`: from
+    `pack_attachments`.
+    """
     found = next((stored for stored in decode_json(packed, _Attachments) if stored.id == attachment_id), None)
     return None if found is None else (_to_attachment(found), found.part)
 
 
 def resize_attachments(packed: str, sizes: Mapping[tuple[str, str], int]) -> str | None:
-    """Return the result of `pack_attachments` with these sizes, by part and type; None if no size changed."""
+    """Return `packed` (from `pack_attachments`) with corrected sizes; None if no size changed.
+
+    `sizes`: bytes by MIME part number and media type.
+    """
     found = decode_json(packed, _Attachments)
     changed = [
         msgspec.structs.replace(one, size_bytes=sizes.get((one.part, one.mime_type), one.size_bytes)) for one in found
@@ -149,7 +157,7 @@ def resize_attachments(packed: str, sizes: Mapping[tuple[str, str], int]) -> str
 
 
 def to_located(row: Row, folder: MirroredFolder) -> LocatedMessage:
-    """Convert a row of LOCATED_COLUMNS."""
+    """Convert a row of LOCATED_COLUMNS to the facts needed to find the message at the server."""
     identity, number, _, uid, message_id, size, millis, bits, words, body, gone, provider_id = row
     flags = unpack_flags(bits, words)
     at = from_millis(millis)
@@ -160,12 +168,14 @@ def to_located(row: Row, folder: MirroredFolder) -> LocatedMessage:
 
 
 def to_message(row: Row, context: SearchContext | UnsetType = UNSET) -> Message:
-    """Convert a row of SELECT_MESSAGES for a list, with the matches of a text search."""
+    """Convert a row of SELECT_MESSAGES to a message as lists show it. `context`: the matches of a text search in its
+    body.
+    """
     return Message(**_message_fields(row), search_context=context)
 
 
 def to_whole_message(row: Row) -> Message:
-    """Convert a row of SELECT_WHOLE_MESSAGES, with body and headers."""
+    """Convert a row of SELECT_WHOLE_MESSAGES to a message with body and headers."""
     text, html, headers = row[15:18]
     body = Body(text=UNSET if text is None else text, html=UNSET if html is None else html)
     return Message(**_message_fields(row), body=body, headers=json.loads(headers or "{}"))
@@ -219,7 +229,7 @@ SELECT f.label FROM accounts a JOIN folders f ON f.account = a.number AND f.labe
 
 
 class Messages:
-    """Reads messages; `MailboxWriter` writes them."""
+    """Reads mirrored messages. `MailboxWriter` writes them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -235,11 +245,12 @@ class Messages:
         limit: int,
         reader: HtmlReader = TAG_READER,
     ) -> tuple[tuple[Message, ...], int | None]:
-        """Return a page of the messages that match a filter, newest first, and the position of the next page (None at
+        """Return a page of the messages that match a filter, newest first, and the `before` of the next page (None at
         the end).
 
-        Without `folders`, all folders of these mailboxes except spam and trash are searched. If the filter has a text,
-        each message shows where its body contains the text.
+        - folders: row numbers of the folders to search; None: all folders of these mailboxes except spam and trash.
+        - before: row number; only older messages are returned. None begins with the newest.
+        - reader: converts HTML bodies to text, to show the places that match the filter's text.
         """
         numbers = self._search.find_numbers(account_ids, wanted, folders=folders, before=before, limit=limit + 1)
         page = numbers[:limit]
@@ -251,10 +262,10 @@ class Messages:
         return messages, page[-1] if len(numbers) > limit else None
 
     def list_labels(self, account_id: str) -> tuple[str, ...]:
-        """Return every label of a mailbox's messages, sorted, each once whatever its case (RFC 9051 2.3.2).
+        """Return the labels that people gave to messages of a mailbox, sorted, without labels of the system.
 
-        On a server with labels, labels that no message has are included. Only people's labels are returned: those of
-        the system are shown as folders and flags.
+        Labels that differ only in case count as one (RFC 9051 2.3.2). On a server with labels, unused ones are
+        included.
         """
         sets = self._search.list_keyword_sets(account_id)
         # Other folders may exist beside all mail, such as chats, whose names are not labels of messages.
@@ -264,7 +275,7 @@ class Messages:
         return tuple(label for _, label in sorted({label.casefold(): label for label in names}.items()))
 
     def get(self, account_id: str, message_id: str) -> tuple[Message, tuple[str, ...]]:
-        """Return a complete message, and warnings about how it was read. Raises NotFound."""
+        """Return a complete message, and the warnings that parsing it gave. Raises NotFound."""
         row = self._database.row(f"{SELECT_WHOLE_MESSAGES} WHERE m.id = ? AND a.id = ?", (message_id, account_id))
         if row is None:
             raise NotFound(what="message")
@@ -282,7 +293,7 @@ class Messages:
         return StoredBody(text=row[0], html=row[1], is_there=bool(row[2]))
 
     def get_attachment(self, account_id: str, message_id: str, attachment_id: str) -> tuple[Attachment, str]:
-        """Return the listed facts of an attachment, and the number of its part. Raises NotFound."""
+        """Return the metadata of an attachment, and its MIME part number. Raises NotFound."""
         packed = self._database.value(
             "SELECT m.attachments FROM messages m JOIN accounts a ON a.number = m.account WHERE m.id = ? AND a.id = ?",
             (message_id, account_id),
@@ -295,7 +306,7 @@ class Messages:
         return found
 
     def get_thread_subject(self, account_id: str, thread_id: str) -> str:
-        """Return the subject with which a thread began. Raises NotFound."""
+        """Return the subject of the first message of a thread. Raises NotFound."""
         row = self._database.row(
             "SELECT m.subject FROM messages m JOIN threads t ON t.number = m.thread"
             " JOIN accounts a ON a.number = m.account WHERE t.id = ? AND a.id = ? ORDER BY m.number LIMIT 1",
@@ -308,7 +319,10 @@ class Messages:
     def list_thread(
         self, account_id: str, thread_id: str, *, after: int | None, limit: int
     ) -> tuple[tuple[Message, ...], int | None]:
-        """Return a page of a thread's messages, oldest first, and the position of the next page."""
+        """Return a page of a thread's messages, oldest first, and the `after` of the next page (None at the end).
+
+        `after`: row number of the last message of the previous page; None for the first page.
+        """
         rows = self._database.rows(
             f"{SELECT_MESSAGES} JOIN accounts a ON a.number = m.account WHERE t.id = ? AND a.id = ? AND m.number > ?"
             " ORDER BY m.number LIMIT ?",
@@ -318,7 +332,10 @@ class Messages:
         return tuple(map(to_message, page)), page[-1][0] if len(rows) > limit else None
 
     def find_thread(self, account_id: str, message_ids: Iterable[str]) -> str | None:
-        """Return the ID of the thread that one of these canonical Message-IDs belongs to, or None."""
+        """Return the ID of the thread to which the first known of these Message-IDs belongs; None if none is known.
+
+        `message_ids`: canonical Message-IDs.
+        """
         for message_id in message_ids:
             found = self._database.value(
                 "SELECT t.id FROM thread_links l JOIN threads t ON t.number = l.thread JOIN accounts a"
@@ -335,7 +352,7 @@ class Messages:
         return None if found is None else str(found)
 
     def get_reply_headers(self, account_id: str, message_id: str) -> Mapping[str, str]:
-        """Return the header fields of a message that a reply needs, with lower-case names. Raises NotFound."""
+        """Return the stored header fields of a message, for making a reply, by name in lower case. Raises NotFound."""
         sql = (
             "SELECT b.headers FROM messages m JOIN accounts a ON a.number = m.account JOIN bodies b USING (number)"
             " WHERE m.id = ? AND a.id = ?"
@@ -394,11 +411,13 @@ INSERT INTO threads (number, id, account, base_subject, newest, began_as_reply, 
 
 @dataclass(frozen=True, slots=True)
 class JoiningMessage:
-    """The facts that decide which thread a message belongs to. `named`: the canonical Message-IDs that it has and
-    names.
+    """The facts that decide which thread a message belongs to.
 
-    `proposed` is the ID of the thread it begins if it belongs to no other; that thread may already exist. `provided` is
-    the provider's own ID of its thread.
+    - own: its canonical Message-ID, if any.
+    - named: its own Message-ID and those in its References and In-Reply-To.
+    - millis: its date at the server, in milliseconds.
+    - proposed: ID of the thread to join, or to create, if the other facts lead to none.
+    - provided: the provider's ID of the message's thread; if it is given, it alone decides.
     """
 
     own: str | None
@@ -411,7 +430,11 @@ class JoiningMessage:
 
 @dataclass(slots=True, eq=False)
 class _Thread:
-    """A thread while a batch is assigned. It `waits` for its first message if the first one received was a reply."""
+    """A thread in memory while a batch of messages is assigned.
+
+    `base`: the base subject. `newest`: date of its newest message in milliseconds. `waits`: whether all its messages so
+    far are replies, so that its first message may still come. `part_of`: the thread into which it was merged.
+    """
 
     number: int
     base: str | None
@@ -424,7 +447,7 @@ class _Thread:
 
     @property
     def root(self) -> "_Thread":
-        """The thread into which this one was merged, or itself."""
+        """The thread into which this one was finally merged; the thread itself if it was not merged."""
         thread = self
         while thread.part_of is not None:
             thread = thread.part_of
@@ -432,7 +455,7 @@ class _Thread:
 
 
 class ThreadAssigner:
-    """Finds the threads of a batch of messages. Create it inside a transaction, and call `assign` once."""
+    """Assigns the messages of a batch to threads. Create it inside a transaction, and call `assign` once."""
 
     def __init__(self, database: Database, account: int, batch: Sequence[JoiningMessage]) -> None:
         self._database, self._account, self._batch = database, account, batch
@@ -447,7 +470,9 @@ class ThreadAssigner:
         self._changed: dict[_Thread, None] = {}
 
     def assign(self) -> list[int]:
-        """Return the number of each message's thread; all of these threads are written when this returns."""
+        """Return the row number of the thread of each message, in the order of the batch. New threads are stored
+        before.
+        """
         self._load_linked()
         joined = [self._assign_one(one, *key) for one, key in zip(self._batch, self._keys, strict=True)]
         self._write()
@@ -493,7 +518,11 @@ class ThreadAssigner:
         return thread
 
     def _assign_by_provider(self, one: JoiningMessage, base: str, provided: str) -> _Thread:
-        """Return the provider's own thread. The proposed thread becomes it if that one's provider ID was unknown."""
+        """Return the thread with this provider's ID (`provided`).
+
+        If there is none, the message's proposed thread gets this ID, unless it has another one; otherwise a thread is
+        created.
+        """
         thread = self._provided.get(provided)
         if thread is None:
             thread = self._find_unclaimed(one.proposed, provided) if one.proposed else None
@@ -505,7 +534,9 @@ class ThreadAssigner:
         return thread
 
     def _find_unclaimed(self, identity: str, provided: str) -> _Thread | None:
-        """Find a thread of ours whose ID at the provider was unknown, and give it this one."""
+        """Return the thread with the ID `identity` if it has no provider's ID yet, and store `provided` as that;
+        otherwise None.
+        """
         for thread in self._find_proposed(identity):
             if thread.provided is None:
                 thread.provided = provided
@@ -530,7 +561,10 @@ class ThreadAssigner:
         return {self._add_loaded(row).root for row in self._database.rows(sql, (identity, self._account))}
 
     def _find_by_subject(self, one: JoiningMessage, base: str) -> set[_Thread]:
-        """Return the newest thread of this subject that a reply without other links may join."""
+        """Return the thread that a reply joins by its subject alone: the newest suitable one, or none.
+
+        `base`: the base subject of the reply.
+        """
         self._write()
         names_others = any(each != one.own for each in one.named)
         rows = self._database.rows(
@@ -544,7 +578,7 @@ class ThreadAssigner:
         return set()
 
     def _find_waiting_for(self, one: JoiningMessage, base: str) -> set[_Thread]:
-        """Return the threads that this original may be the first message of."""
+        """Return the threads of replies with the same base subject whose missing first message may be this one."""
         waiting = {thread.root for thread in self._waiting.get(base, ())}
         later = [
             each for each in waiting if each.waits and 0 <= self._first_moment(each) - one.millis <= _SUBJECT_WINDOW
@@ -552,7 +586,7 @@ class ThreadAssigner:
         return set(sorted(later, key=lambda thread: thread.number)[:_MAX_CANDIDATES])
 
     def _first_moment(self, thread: _Thread) -> int:
-        """Return when the first message of a thread arrived, in milliseconds."""
+        """Return the date of the first message of a thread at the server, in milliseconds."""
         number = self._database.value("SELECT min(number) FROM messages WHERE thread = ?", (thread.number,))
         moments = ([] if number is None else [(number >> 4) * 1000]) + ([] if thread.first is None else [thread.first])
         return min(moments, default=thread.newest)
@@ -568,7 +602,7 @@ class ThreadAssigner:
         return thread
 
     def _merge(self, threads: set[_Thread]) -> _Thread:
-        """Merge several threads. The oldest keeps its ID, which clients may know."""
+        """Merge threads, and return the merged one. It keeps the ID of the oldest, since clients may know that."""
         kept, *others = sorted(threads, key=lambda thread: thread.number)
         if others:
             self._write()
@@ -583,7 +617,7 @@ class ThreadAssigner:
         return kept
 
     def _write(self) -> None:
-        """Write the threads that are new or have changed, so that queries see all of them."""
+        """Write new and changed threads to the database. Call it before queries that must find them."""
         new, self._new = self._new, []
         changed, self._changed = self._changed, {}
         self._database.change_many(
@@ -596,6 +630,10 @@ class ThreadAssigner:
 
 
 def _prefer_provider_threads(threads: Sequence[_Thread]) -> set[_Thread]:
-    """Return the threads to join among those that a message names: if any is a provider's, only the one named last."""
+    """Return the threads that a message joins, among those that its Message-IDs lead to, in the order of these.
+
+    If some have a provider's ID, the message joins only the last of them, since such threads are never merged.
+    Otherwise it joins all.
+    """
     provided = [thread for thread in threads if thread.provided is not None]
     return {provided[-1]} if provided else set(threads)

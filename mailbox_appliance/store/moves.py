@@ -1,14 +1,15 @@
-"""Messages that are moved, gone or deleted; their row numbers and their provider's IDs.
+"""Messages that were moved, are gone or are deleted; their row numbers, and the provider's IDs of messages.
 
     in a folder, with its UID --detach--> gone: no UID, still readable --reattach--> in the folder where it was seen
                                             `--purge: not found after every folder was checked--> (deleted)
 
-A message that is seen is the same one if Message-ID, size and internal date agree, the date in seconds (RFC 9051
-2.3.3). A message without Message-ID is recognized only if exactly one gone message and exactly one seen message have
-that size and second: two notices from a machine may well agree in the rest.
+A message that sync sees in a folder is recognized as one that is gone in one of these ways:
 
-If the provider has an ID for each message, that ID alone decides: the message is recognized even if it has not been
-found gone from another place yet. Messages mirrored without such IDs are matched by the other facts.
+- If the provider has message IDs, that ID alone decides, even if the stored message is not gone from its place yet.
+- Otherwise Message-ID, size and date at the server must agree, the date to the second (RFC 9051 2.3.3).
+- Without Message-ID, size and date suffice if exactly one gone message and exactly one seen message have them.
+
+Messages that were mirrored without a provider's ID are recognized in the second or third way.
 """
 
 from collections import Counter
@@ -40,7 +41,7 @@ SELECT j.value FROM json_each(?) j WHERE NOT EXISTS (SELECT 1 FROM messages m WH
 
 
 def delete_messages(database: Database, numbers: Collection[int]) -> None:
-    """Delete these messages, and threads that become empty. Inside a transaction."""
+    """Delete the messages with these row numbers, and threads that become empty. Call it inside a transaction."""
     of = "SELECT DISTINCT m.thread FROM json_each(?) j CROSS JOIN messages m ON m.number = j.value"
     threads = [row[0] for row in database.rows(of, (as_json(numbers),))]
     _delete_rows(database, [(number,) for number in sorted(numbers)])
@@ -48,24 +49,26 @@ def delete_messages(database: Database, numbers: Collection[int]) -> None:
 
 
 def delete_empty_threads(database: Database, threads: Collection[int]) -> None:
-    """Delete those of these threads that have no message. Inside a transaction.
+    """Delete those of these threads (row numbers) that have no messages. Call it inside a transaction.
 
-    Their links are deleted too: a message of such a thread that comes back later begins a new one.
+    If a message of a deleted thread comes back later, it begins a new thread.
     """
     empty = database.rows(_EMPTY_THREADS, (as_json(threads),))
     database.change_many("DELETE FROM threads WHERE number = ?", empty)
 
 
 def delete_folder_messages(database: Database, folder: int) -> None:
-    """Delete the messages of a folder, in batches."""
+    """Delete all messages of a folder (row number). Each batch is a transaction."""
     while rows := database.rows("SELECT number FROM messages WHERE folder = ? LIMIT ?", (folder, DELETED_AT_ONCE)):
         with database.transaction():
             delete_messages(database, [row[0] for row in rows])
 
 
 def delete_some_of_account(database: Database, account: int) -> bool:
-    """Delete a part of a removed mailbox, its row last. One transaction. Returns False if the mailbox is completely
-    deleted.
+    """Delete one batch of a removed mailbox: messages first, then threads, at last its row. Runs in a transaction of
+    its own.
+
+    Returns False if nothing is left to delete.
     """
     with database.transaction():
         rows = database.rows("SELECT number FROM messages WHERE account = ? LIMIT ?", (account, DELETED_AT_ONCE))
@@ -80,7 +83,7 @@ def delete_some_of_account(database: Database, account: int) -> bool:
 
 
 def _delete_rows(database: Database, rows: Sequence[Sequence[int]]) -> None:
-    """Delete messages by number, with everything that belongs to them."""
+    """Delete messages with their index entries and bodies. `rows`: one-column rows with the message numbers."""
     # The trigger would do this too, but would make FTS5 write to its tables for each message: three times the work.
     database.change_many("DELETE FROM message_index WHERE rowid = ?", rows)
     database.change_many("DELETE FROM messages WHERE number = ?", rows)
@@ -100,7 +103,7 @@ UPDATE delivery_operations SET result_thread_id = (SELECT id FROM threads WHERE 
 
 @dataclass(frozen=True)
 class ProviderIds:
-    """A message, by number, and the provider's IDs of it and of its thread."""
+    """A message, by row number, with the provider's IDs of the message and of its thread (None: unknown)."""
 
     number: int
     provider_id: str
@@ -108,9 +111,11 @@ class ProviderIds:
 
 
 def set_provider_ids(database: Database, account: int, messages: Sequence[ProviderIds]) -> None:
-    """Store the provider's IDs, and move each message to the provider's thread. Inside a transaction.
+    """Store the provider's IDs of messages, and move each message to the provider's thread. Call it inside a
+    transaction.
 
-    If none of our threads has the provider's thread ID yet, the message's current thread gets it.
+    `account`: row number of the mailbox. If no stored thread has the provider's thread ID yet, the message's current
+    thread gets it.
     """
     if not messages:
         return
@@ -171,7 +176,10 @@ _Fingerprint = tuple[str | None, int, int]  # facts of a message that never chan
 
 
 def detach_messages(database: Database, folder: int, uids: Collection[int] | None) -> int:
-    """Mark messages of a folder (None: all) as gone, in batches, and return how many."""
+    """Mark messages of a folder as gone, and return their number. Each batch is a transaction.
+
+    `folder`: row number. `uids`: None means all messages of the folder.
+    """
     if uids is None:
         rows = database.rows("SELECT uid FROM messages WHERE folder = ? AND uid IS NOT NULL", (folder,))
         uids = [row[0] for row in rows]
@@ -183,7 +191,10 @@ def detach_messages(database: Database, folder: int, uids: Collection[int] | Non
 
 
 def evacuate_folder(database: Database, folder: int, refuge: int) -> None:
-    """Mark all messages of a removed folder as gone, and keep them in another folder for now, in batches."""
+    """Mark all messages of a folder as gone, and keep them in the folder `refuge` for now. Each batch is a transaction.
+
+    Call it before the folder is removed. Both folders are row numbers.
+    """
     numbers = [row[0] for row in database.rows("SELECT number FROM messages WHERE folder = ?", (folder,))]
     for batch in _batches(numbers):
         with database.transaction():
@@ -193,7 +204,9 @@ def evacuate_folder(database: Database, folder: int, refuge: int) -> None:
 
 
 def detach_without_provider_id(database: Database, folder: int) -> None:
-    """Mark the messages of a folder without a provider's ID as gone, in batches; their folder does not change."""
+    """Mark those messages of a folder as gone that have no provider's ID; they stay in the folder. Each batch is a
+    transaction.
+    """
     rows = database.rows("SELECT number FROM messages WHERE folder = ? AND provider_id IS NULL AND gone = 0", (folder,))
     for batch in _batches([row[0] for row in rows]):
         with database.transaction():
@@ -204,10 +217,10 @@ def detach_without_provider_id(database: Database, folder: int) -> None:
 def reattach_messages(
     database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]
 ) -> frozenset[int]:
-    """Give messages the UIDs under which they were seen, and return these UIDs. Inside a transaction.
+    """Recognize messages that sync saw in a folder as stored ones, and move those there. Call it inside a transaction.
 
-    A message is matched if it is gone, or by its provider's ID even if it is not. It gets the flags that were seen,
-    even if we moved it there ourselves: a server may have dropped labels.
+    The stored message must be gone, or have the same provider's ID. It gets the UID and the flags that were seen.
+    Returns the UIDs of the recognized messages. `account`, `folder`: row numbers.
     """
     uids = as_json(sighting.uid for sighting in sightings)
     taken: dict[int, str | None] = dict(database.rows(_TAKEN_UIDS, (uids, folder)))
@@ -252,7 +265,11 @@ def _match_by_fingerprint(
 def _unambiguous_gone(
     database: Database, account: int, sightings: Sequence[MessageIdentity]
 ) -> dict[_Fingerprint, list[int]]:
-    """Return the gone messages without Message-ID that match exactly one sighting, which matches no other message."""
+    """Return the gone messages without Message-ID whose size and date match exactly one seen message, and no other gone
+    one.
+
+    The result is fingerprint -> a list with one row number.
+    """
     seen = Counter(_fingerprint_of(sighting) for sighting in sightings if sighting.message_id is None)
     gone: dict[_Fingerprint, list[int]] = {}
     for number, _, *mark in database.rows(_GONE_NAMELESS, (account,)) if seen else ():
@@ -263,9 +280,10 @@ def _unambiguous_gone(
 def find_other_folders(
     database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]
 ) -> frozenset[int]:
-    """Return the numbers of the other folders in which the mirror has one of these messages.
+    """Return the row numbers of the other folders in which one of these seen messages is mirrored.
 
-    Messages with a provider's ID are ignored: `reattach_messages` does not need their folders.
+    Seen messages with a provider's ID are ignored: `reattach_messages` finds them in any folder. `account`, `folder`:
+    row numbers.
     """
     sightings = [sighting for sighting in sightings if sighting.provider_id is None]
     marks = {_fingerprint_of(sighting) for sighting in sightings}
@@ -274,10 +292,11 @@ def find_other_folders(
 
 
 def record_moves(database: Database, account: int, moves: Sequence[tuple[str, int, int | None]]) -> None:
-    """Record the location of messages after a move of ours: ID, folder, UID there. Inside a transaction.
+    """Record that the appliance has moved messages at the server. Call it inside a transaction.
 
-    Sync may already have seen one in its new place: that row is deleted, and the known ID stays. A message without a
-    UID is gone until it is seen there; so is one whose UID the mirror has for another message.
+    `moves`: for each message its ID, the row number of its new folder, and its new UID (None: unknown). If sync has
+    already mirrored the message in its new folder, that row is deleted, and the moved message keeps its ID. A message
+    whose UID is unknown, or belongs to another stored message, counts as gone until sync sees it.
     """
     for identity, folder, uid in moves:
         if uid is None and database.value(_IS_THERE, (identity, folder)) is not None:
@@ -288,7 +307,11 @@ def record_moves(database: Database, account: int, moves: Sequence[tuple[str, in
 
 
 def purge_gone(database: Database, account: int, before: Collection[int] | None) -> int:
-    """Delete the messages that are gone, or those of `before` that still are, in batches, and return how many."""
+    """Delete the messages of a mailbox (row number) that are gone, and return their number. Each batch is a
+    transaction.
+
+    `before`: row numbers from an earlier `list_gone`; only messages that were gone then and still are. None: all.
+    """
     numbers = sorted(list_gone(database, account))
     if before is not None:
         numbers = [number for number in numbers if number in before]
@@ -303,7 +326,7 @@ def purge_gone(database: Database, account: int, before: Collection[int] | None)
 
 
 def list_gone(database: Database, account: int) -> frozenset[int]:
-    """Return the numbers of the messages that are gone."""
+    """Return the row numbers of the messages of a mailbox (row number) that are gone."""
     rows = database.rows("SELECT number FROM messages WHERE account = ? AND gone = 1", (account,))
     return frozenset(row[0] for row in rows)
 
@@ -332,12 +355,15 @@ def _batches(numbers: Sequence[int], count: int = _MOVED_AT_ONCE) -> Iterator[Se
 
 
 def first_number(millis: int) -> int:
-    """Return the first row number for the second in which a message arrived."""
+    """Return the lowest row number for a message with this date at the server (milliseconds).
+
+    A row number contains the second of the date, so that the order of the numbers is that of the dates.
+    """
     return (millis // 1000) << 4
 
 
 def free_numbers(database: Database, moments: Sequence[int]) -> list[int]:
-    """Return an unused row number for each message that arrived at these moments (milliseconds). Inside a
+    """Return an unused row number for each message, by its date at the server (milliseconds). Call it inside a
     transaction.
     """
     wanted = [first_number(millis) for millis in moments]
@@ -365,8 +391,8 @@ class _NumberAllocator:
         return number
 
     def _find_free_after(self, number: int) -> int:
-        """Find a free number after one that is taken, quickly even if many messages share a second (as after an
-        import).
+        """Return an unused row number after `number`, which is used. Fast even if many messages share a second, as
+        imported ones.
         """
         step = 1
         while self._is_taken(number + step):
