@@ -133,7 +133,7 @@ class Accounts:
         return account_id
 
     def rename(self, account_id: str, display_name: str | None) -> None:
-        """Change the display name of a mailbox. Inside a transaction."""
+        """Change the display name of a mailbox. Call it inside a transaction."""
         self._database.run(ACCOUNTS.update(display_name=display_name).where(ACCOUNTS.id == account_id))
 
     def set_access(self, account_id: str, *, shared_with_all: bool, member_ids: Collection[str]) -> None:
@@ -350,13 +350,13 @@ class OAuthApps:
         return None if row is None else OAuthApp(provider, row[0], row[1], row[2], bool(row[3]))
 
     def put(self, app: OAuthApp) -> None:
-        """Save an application, replacing the previous one. Inside a transaction."""
+        """Save an application, replacing the previous one. Call it inside a transaction."""
         at = to_timestamp(self._clock.now())
         facts = (app.provider, app.client_id, app.client_secret, app.tenant_id, int(app.public_client), at)
         self._database.change(_SAVE_APP, facts)
 
     def remove(self, provider: OAuthProvider) -> None:
-        """Delete a saved application. Inside a transaction. Raises NothingToRemove."""
+        """Delete a saved application. Call it inside a transaction. Raises NothingToRemove."""
         if not self._database.run(OAUTH_APPS.delete().where(OAUTH_APPS.provider == provider)):
             raise NothingToRemove(what="saved OAuth application")
 

@@ -168,7 +168,7 @@ class Credentials:
         return tuple(row[0] for row in self._database.rows(sql, (member_id, keep)))
 
     def remove_session(self, member_id: str, session_id: str) -> None:
-        """End a session of this member. Raises NotFound. Inside a transaction."""
+        """End a session of this member. Raises NotFound. Call it inside a transaction."""
         removed = self._database.run(
             SESSIONS.delete().where((SESSIONS.id == session_id) & (SESSIONS.member_id == member_id))
         )
@@ -314,12 +314,12 @@ class ApiKeys:
         return tuple(map(_to_api_key, self._database.rows(sql, (maker_id,))))
 
     def set_permissions(self, key_id: str, permissions: KeyPermissions) -> ApiKey:
-        """Replace the permissions of a key. Inside a transaction. Raises NotFound."""
+        """Replace the permissions of a key. Call it inside a transaction. Raises NotFound."""
         self._database.run(API_KEYS.update(**_permission_columns(permissions)).where(API_KEYS.id == key_id))
         return self.get(key_id)
 
     def revoke(self, key_id: str) -> None:
-        """Revoke a key permanently. Inside a transaction. Raises NotFound."""
+        """Revoke a key permanently. Call it inside a transaction. Raises NotFound."""
         at = to_timestamp(self._clock.now())
         if not self._database.change(
             "UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", (at, key_id)
@@ -434,7 +434,7 @@ class OneTimeTokens:
         return bool(self._database.value(_LAST_USED_LINK, (member_id,)))
 
     def revoke_all(self, member_id: str) -> None:
-        """Revoke all unused tokens of this member. Inside a transaction."""
+        """Revoke all unused tokens of this member. Call it inside a transaction."""
         self._database.change("DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL", (member_id,))
 
     def revoke_shown_to_keys(self, member_id: str) -> None:

@@ -86,7 +86,7 @@ class Members:
         return self._database.value(_LEGACY) is not None
 
     def add(self, *, name: str, email: str, role: Role, password_hash: str | None) -> Member:
-        """Add an active member. Inside a transaction. Raises EmailTaken."""
+        """Add an active member. Call it inside a transaction. Raises EmailTaken."""
         self._require_free_email(email)
         at, member_id = to_timestamp(self._clock.now()), new_id("mem")
         row = {"id": member_id, "name": name, "email": email, "email_key": email_key(email), "role": role}
@@ -126,7 +126,7 @@ class Members:
         return self.get(member_id)
 
     def set_password(self, member_id: str, password_hash: str) -> None:
-        """Store the hash of a new password. Inside a transaction."""
+        """Store the hash of a new password. Call it inside a transaction."""
         at = to_timestamp(self._clock.now())
         self._database.run(
             MEMBERS.update(password_hash=password_hash, updated_at=at).where(MEMBERS.id == member_id),

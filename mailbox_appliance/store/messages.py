@@ -96,7 +96,9 @@ def as_json(values: Iterable[object]) -> str:
 # Many messages share few different sets of flags; labels may form some thousands of sets.
 @lru_cache(4096)
 def flag_bits(flags: frozenset[str]) -> int:
-    """Return the IMAP system flags, such as \\Seen, as the bits that the column `flags` stores. Others are ignored."""
+    """Return the flags that the appliance knows, such as \\Seen, as the bits that the column `flags` stores. Others are
+    ignored.
+    """
     bits = 0
     for flag in flags:
         bits |= _FLAG_BITS.get(flag.lower(), 0)
@@ -107,7 +109,7 @@ def flag_bits(flags: frozenset[str]) -> int:
 def pack_keywords(flags: frozenset[str]) -> str:
     """Return all flags that `flag_bits` ignores as a sorted JSON array.
 
-    \\Recent is left out, since it says nothing about the message (RFC 9051 7.1).
+    \\Recent is left out, since it depends on the session, not on the message (RFC 9051 7.1).
     """
     words = [flag for flag in flags if flag.lower() not in _FLAG_BITS and flag.lower() != "\\recent"]
     return json.dumps(sorted(words)) if words else "[]"

@@ -1,8 +1,8 @@
 """Opening the encrypted database: the lock of its directory, its format, and whether its key fits.
 
-The database is first only inspected, as an immutable file, so that no log is created, replayed or checkpointed. If a
-crash left a log, that may contain a page of which the file has only half; only actually opening the database decides
-then.
+Before a database is opened, it is inspected read-only and as an immutable file. So SQLite neither creates nor replays
+nor checkpoints a write-ahead log. After a crash, a damaged page of the file may be complete in that log. Then only
+actually opening the database shows whether it is damaged.
 """
 
 import errno
@@ -55,7 +55,9 @@ _PAGE_SIZE, _PAYLOAD_FRACTIONS = b"\x10\x00", b"\x40\x20\x20"
 
 
 def detect_plain_format(file: Path) -> int | None:
-    """Return the format of an unencrypted store, 3 or 4, which needs no key; None for any other file."""
+    """Return 3 or 4, the format of an unencrypted store of an older release; None for any other file. It needs no
+    key.
+    """
     header = files.read_regular(file, 100)
     if not header.startswith(_PLAIN_HEADER) or int.from_bytes(header[68:72], "big") != format_5.APPLICATION_ID:
         return None
@@ -64,8 +66,10 @@ def detect_plain_format(file: Path) -> int | None:
 
 
 def detect_format(file: Path, key_file: Path) -> int:
-    """Return the format of a store as far as it is known without the key. Raises StoreForeign, StoreNewer and
-    StoreDamaged.
+    """Return the format of a store from the beginning of its file, without unlocking the key: 3, 4 or 5.
+
+    Raises StoreForeign if the file is not a store, StoreNewer for a format of a newer release, StoreDamaged, and
+    StoreUnusable for a number that no release wrote.
     """
     number = detect_plain_format(file)
     if number is None:
@@ -74,7 +78,10 @@ def detect_format(file: Path, key_file: Path) -> int:
 
 
 def require_plain_format(file: Path, number: int) -> None:
-    """Raise a StoreUnusable if an unencrypted store has a format number that no release wrote to such a file."""
+    """Raise an error unless `number` is a format that releases wrote to unencrypted files: 3 or 4.
+
+    It is StoreNewer for a format of a newer release, and StoreUnusable for others. `file`: the store, for the message.
+    """
     if number > format_5.NUMBER:
         raise StoreNewer(file=file, format=number, known=format_5.NUMBER)
     if number not in _PLAIN_FORMATS:
@@ -84,9 +91,9 @@ def require_plain_format(file: Path, number: int) -> None:
 
 
 def require_complete(file: Path) -> None:
-    """Raise StoreDamaged for an unencrypted file that is truncated: SQLite would read zeros beyond its end as data.
+    """Raise StoreDamaged if an unencrypted database file is truncated, which SQLite itself does not notice.
 
-    A part of the database may still be in its log, but never a part of a page.
+    Whole pages may be missing while a write-ahead log exists, since they may be in it; a page may never be incomplete.
     """
     with file.open("rb") as handle:
         header, size = handle.read(100), os.fstat(handle.fileno()).st_size
@@ -101,16 +108,18 @@ def require_complete(file: Path) -> None:
 
 
 def check_openable(file: Path, key_file: Path, passphrase: str | None = None) -> None:
-    """Check whether `open_database` would open a store of this format, as far as possible without changing it.
-
-    Raises what `open_database` raises.
+    """Raise the error that `open_database` would raise, as far as a read-only inspection can find it. Changes
+    nothing.
     """
     _require_encrypted(file, key_file)
     _find_cipher(file, key_file, load_store_key(key_file, file, passphrase))
 
 
 def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> tuple[Database, StoreKey]:
-    """Open a store's file with its key. Raises a StoreUnusable with the reason; nothing was changed then."""
+    """Open a store of the present format, and return the database and its unlocked key.
+
+    Raises a subclass of StoreUnusable that names the reason; nothing on the disk was changed then.
+    """
     _require_encrypted(file, key_file)
     key, had_log = _find_cipher(file, key_file, load_store_key(key_file, file, passphrase)), _has_wal(file)
     database = Database(file, key.cipher, key.derive("database"))
@@ -132,7 +141,11 @@ def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> 
 
 
 def _check_with_wal(file: Path, database: Database) -> None:
-    """Check that the log belongs to the file: SQLite uses any log beside it, and would checkpoint it when closing."""
+    """Raise StoreDamaged if the write-ahead log does not fit its database. Only small databases are checked
+    (CHECKED_UP_TO).
+
+    SQLite applies any log with the right name, and would checkpoint it into the database when closing.
+    """
     if file.stat().st_size + wal_path(file).stat().st_size > CHECKED_UP_TO:
         return
     reason = f"a page of it or of its log {wal_path(file).name} cannot be read"
@@ -168,7 +181,10 @@ def _has_known_salt(header: bytes, key_file: Path) -> bool:
 
 
 def load_store_key(key_file: Path, file: Path, passphrase: str | None = None) -> StoreKey:
-    """Return the key from the key file of a store. Raises KeyUnusable."""
+    """Return the unlocked key from a key file. `file`: the store's database, for messages.
+
+    Raises KeyMissing, KeyElsewhere if a note names another place for the key, and other subclasses of KeyUnusable.
+    """
     try:
         return read_key(key_file, passphrase)
     except FileNotFoundError as error:
@@ -180,7 +196,10 @@ def load_store_key(key_file: Path, file: Path, passphrase: str | None = None) ->
 
 
 def _find_cipher(file: Path, key_file: Path, key: StoreKey) -> StoreKey:
-    """Return the key that opens the file, with its cipher. A key file of one line does not name the cipher."""
+    """Return the key with the cipher that opens the database. All ciphers are tried if the key file does not name one.
+
+    Raises KeyWrong or StoreDamaged if none opens it.
+    """
     ciphers = CIPHERS if key.is_bare else (key.cipher,)
     for cipher in ciphers:
         tried = replace(key, cipher=cipher)
@@ -201,9 +220,11 @@ def _find_cipher(file: Path, key_file: Path, key: StoreKey) -> StoreKey:
 
 
 def check_opens_with(file: Path, key: StoreKey) -> None:
-    """Check that a file is a store of this format that opens with the key, as far as possible without changing it.
+    """Raise an error unless a database is a store of the present format that this key opens. Reads only.
 
-    Raises a StoreUnusable, apsw.NotADBError for the key or the first page, apsw.CorruptError for another page.
+    Raises a subclass of StoreUnusable for a wrong format or a missing table. Raises apsw.NotADBError if the key is
+    wrong or the first page damaged, and apsw.CorruptError if another page is damaged. Large files are not checked page
+    by page.
     """
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(f"{file.absolute().as_uri()}?immutable=1", flags=flags)
@@ -230,7 +251,7 @@ def _has_wal(file: Path) -> bool:
 
 
 def wal_path(file: Path) -> Path:
-    """Return the path of the write-ahead log of a database file. If the file is a link, SQLite puts the log beside its
+    """Return the path of a database's write-ahead log. For a symbolic link, SQLite puts the log next to the link's
     target.
     """
     real = Path(os.path.realpath(file))
@@ -262,11 +283,10 @@ _LOCK_TRIES, _LOCK_PAUSE = 6, 0.03
 
 
 class DirectoryLock:
-    """The lock of a data directory, held from construction to `release`.
+    """Exclusive lock of a data directory against other processes, held from construction to `release`.
 
-    Raises StoreInUse with the owner's pid if another process holds it. Raises StoreUnusable if the lock file cannot be
-    opened, or if the directory or a file in it belongs to another user (`system/ownership.py`). Then nothing on the
-    disk was changed.
+    Raises StoreInUse with the other process's pid if it is held. Raises StoreUnusable if the lock file cannot be
+    opened, or if the directory or a file in it belongs to another user. On an error nothing on the disk was changed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -287,7 +307,7 @@ class DirectoryLock:
             write_at(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Release the directory. Idempotent."""
+        """Release the lock. Idempotent."""
         file, self._file = self._file, -1  # The number may belong to another file by then.
         if file >= 0:
             with suppress(OSError):  # The pid in it means nothing once the lock is released.
@@ -297,7 +317,10 @@ class DirectoryLock:
 
 
 def find_lock_holder(folder: Path) -> int | None:
-    """Return the pid of the process that owns a data directory, or None; nothing is created or changed."""
+    """Return the pid of the process that holds the lock of a data directory; None if none does or the pid is unknown.
+
+    Nothing is created or changed.
+    """
     try:
         file = files.open_regular(folder / "lock")
     except OSError:

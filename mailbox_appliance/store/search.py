@@ -1,14 +1,15 @@
-"""Turns a filter into the numbers of matching messages, newest first, a page at a time.
+"""Finds the row numbers of the messages that match a filter, newest first, one page at a time.
 
-Without words the numbers come from one index (`QueryPlanner`). With words the full-text index returns matches in the
-order of the numbers, and the search stops when a page is full. The other conditions filter these matches:
+A row number contains the message's date, so that numbers in descending order are messages from new to old. Without
+words in the filter, `QueryPlanner` chooses an index that returns the numbers in order. With words, the full-text index
+returns matches in this order until the page is full. Each match must also meet the other conditions:
 
     few candidates (a small folder, a label)   their numbers are collected first, and each match is looked up in them
-    otherwise                                  each match is looked up in the mailbox's index, which is dense
+    otherwise                                  each match is looked up in the mailbox's index
 
-The full-text index is not queried for single numbers (`rowid IN`), since it searches again for each of them. A small
-mailbox in a large store is part of the query (`scope`). For a large one the matches are looked up, which is faster than
-reading all entries of its messages.
+The full-text index is not queried for single numbers (`rowid IN`), since it would search again for each of them. A
+small mailbox becomes part of the full-text query, by its word in the column `scope`. For a large mailbox, looking up
+each match is faster.
 """
 
 import json
@@ -38,7 +39,11 @@ Condition = tuple[str, tuple[object, ...]]
 
 
 def find_label_folders(database: Database, account: int, names: Sequence[str]) -> tuple[int, ...] | None:
-    """Return the numbers of the folders that show these user labels; None if a label has no folder. Case is ignored."""
+    """Return the row numbers of the label folders for these labels, without regard to case; None if a label has no
+    folder.
+
+    `account`: row number of the mailbox. `names`: labels that people made.
+    """
     found = {
         label.casefold(): number for number, label in database.rows(_LABEL_FOLDERS, (account,)) if is_user_label(label)
     }
@@ -47,14 +52,17 @@ def find_label_folders(database: Database, account: int, names: Sequence[str]) -
 
 
 def sort_rarest_first(database: Database, folders: Sequence[int]) -> tuple[int, ...]:
-    """Return these folders, the one with the fewest messages first."""
+    """Return these label folders (row numbers) in the order of their number of messages, the smallest first."""
     if len(folders) < 2:
         return tuple(folders)
     return tuple(sorted(folders, key=lambda number: int(database.value(_COUNT_LABELED, (number, _MAX_COUNTED)))))
 
 
 def label_condition(folders: Sequence[int], number: str) -> Condition:
-    """Return the condition that one of these folders shows a message. `number`: the column of the message's number."""
+    """Return the SQL condition, with parameters, that at least one of these label folders shows a message.
+
+    `folders`: row numbers. `number`: SQL name of the column with the message's row number.
+    """
     marks = ", ".join("?" * len(folders))
     sql = f"EXISTS (SELECT 1 FROM message_labels o WHERE o.folder IN ({marks}) AND o.number = {number})"
     return sql, tuple(folders)
@@ -63,7 +71,11 @@ def label_condition(folders: Sequence[int], number: str) -> Condition:
 def select_labeled(
     account: int, folder: int, others: Sequence[int], marks: Sequence[str], dates: Condition
 ) -> Condition:
-    """Return a SELECT of the numbers that a folder shows and the other folders show as well."""
+    """Return a SELECT, with parameters, of the row numbers of messages that all these label folders show.
+
+    `folder`: the folder whose entries are read. `others`: the other folders. `marks`: SQL conditions on flags. `dates`:
+    SQL condition on the date, possibly empty. `account` and the folders are row numbers.
+    """
     conditions = ["folder = ?", *marks]
     parameters: list[object] = [folder]
     for other in others:
@@ -104,7 +116,7 @@ SELECT words FROM sets WHERE words IS NOT NULL"""
 
 @dataclass(frozen=True)
 class SearchLimits:
-    """The numbers of messages up to which one method is faster than another; the results are the same."""
+    """Numbers of messages at which the search changes to another method. They affect its speed, never its results."""
 
     #: Up to this, the messages in a range of dates are sorted; in a larger range, messages are read in their order.
     dates: int = 50_000
@@ -122,9 +134,12 @@ DEFAULT_LIMITS = SearchLimits()
 
 @dataclass(frozen=True)
 class SearchPlace:
-    """The searched part of a mailbox: these folders, or all except the excluded ones.
+    """The part of one mailbox that is searched. All numbers are row numbers.
 
-    `shown`: the label folders that show the messages, used instead of the folders that contain them.
+    - folders: the folders to search.
+    - excluded: the other folders, if the caller named none: spam and trash.
+    - is_named: whether the caller named folders.
+    - shown: label folders to search, used instead of `folders`; their messages are stored in the folder of all mail.
     """
 
     account: int
@@ -136,21 +151,23 @@ class SearchPlace:
 
 @dataclass(frozen=True)
 class NumberQuery:
-    """A SELECT of the numbers of messages, with its parameters."""
+    """A SELECT of row numbers of messages, without ORDER BY and LIMIT, and its parameters."""
 
     sql: str
     parameters: tuple[object, ...]
 
 
 class QueryPlanner:
-    """Chooses the indexes for a filter."""
+    """Chooses the index with which the messages of a filter without words are found fastest."""
 
     def __init__(self, database: Database, bounds: SearchLimits) -> None:
         self._database = database
         self._limits = bounds
 
     def plan(self, place: SearchPlace, wanted: MessageFilter) -> list[NumberQuery]:
-        """Return the queries that together select what a filter means in one place, without its words."""
+        """Return queries that together find the messages in one place that match a filter. Words in the filter are
+        ignored.
+        """
         needed = self.find_label_folders(place, wanted)
         if wanted.labels and needed is None:
             return self._keyword_queries(place, wanted)
@@ -172,7 +189,7 @@ class QueryPlanner:
         return [_index_query("messages_account", ("account = ?", place.account), place, wanted)]
 
     def has_few_in_folders(self, place: SearchPlace) -> bool:
-        """Whether the folders of a place have few messages."""
+        """Whether the folders of a place together have at most `SearchLimits.folders` messages."""
         if place.shown:
             sql = f"SELECT 1 FROM message_labels WHERE {in_condition('folder', place.shown)} LIMIT ?"
             count = self._database.value(f"SELECT count(*) FROM ({sql})", (*place.shown, self._limits.folders + 1))
@@ -184,7 +201,9 @@ class QueryPlanner:
         return bool(count <= self._limits.folders)
 
     def has_few_by_date(self, account: int, wanted: MessageFilter) -> bool:
-        """Whether the filter has dates, and few messages of the mailbox are between them."""
+        """Whether the filter has dates, and at most `SearchLimits.dates` messages of the mailbox (row number) are
+        between them.
+        """
         sql, parameters = date_condition(wanted)
         if not sql:
             return False
@@ -193,18 +212,25 @@ class QueryPlanner:
         return bool(count <= self._limits.dates)
 
     def find_newest_by_date(self, account: int, wanted: MessageFilter) -> int | None:
-        """Return the highest number of a mailbox's messages within the dates."""
+        """Return the highest row number of a mailbox's messages between the dates of a filter; None if there is
+        none.
+        """
         sql, parameters = date_condition(wanted)
         within = f"SELECT max(number) FROM messages INDEXED BY messages_date WHERE account = ? AND {sql}"
         found: int | None = self._database.value(within, (account, *parameters))
         return found
 
     def list_keyword_sets(self, account: int) -> tuple[str, ...]:
-        """Return the distinct sets of keywords in a mailbox, as stored."""
+        """Return all different sets of IMAP keywords that messages of a mailbox (row number) have, as stored JSON
+        arrays.
+        """
         return tuple(words for (words,) in self._database.rows(_KEYWORD_SETS, {"account": account}))
 
     def list_keyword_sets_with(self, account: int, labels: Iterable[str]) -> tuple[str, ...]:
-        """Return the sets of keywords that contain all these labels. Case is ignored (RFC 9051 2.3.2)."""
+        """Return those sets of IMAP keywords of a mailbox that contain all these labels, as stored JSON arrays.
+
+        Case is ignored (RFC 9051 2.3.2). `account`: row number of the mailbox.
+        """
         wanted = {label.casefold() for label in labels}
         return tuple(
             words
@@ -213,10 +239,10 @@ class QueryPlanner:
         )
 
     def find_label_folders(self, place: SearchPlace, wanted: MessageFilter) -> tuple[int, ...] | None:
-        """Return the folders that show the messages with the labels of a filter; None if the labels are keywords
-        instead.
+        """Return the row numbers of the label folders for the labels of a filter; None if labels must be found as IMAP
+        keywords.
 
-        No folder shows messages in spam or trash by label.
+        That is the case on a server without labels, and in folders that contain their messages, such as spam and trash.
         """
         if not wanted.labels or (place.is_named and not place.shown):
             return None
@@ -248,25 +274,34 @@ class QueryPlanner:
 
 
 def flag_conditions(wanted: MessageFilter, table: str = "") -> list[str]:
-    """Return the conditions on flags."""
+    """Return the SQL conditions for unread, starred and attachments in a filter. `table`: prefix of the columns, such
+    as `m.`.
+    """
     given = {"unread": wanted.unread, "starred": wanted.starred, "has_attachment": wanted.has_attachment}
     return [table + _FLAG_CONDITIONS[name][value] for name, value in given.items() if value is not None]
 
 
 def date_condition(wanted: MessageFilter, table: str = "") -> tuple[str, tuple[int, ...]]:
-    """Return the condition on the displayed date of a message, and its parameters; empty without dates."""
+    """Return the SQL condition for the dates in a filter, and its parameters; '' if it has none.
+
+    It compares the date that clients see. `table`: prefix of the column, such as `m.`.
+    """
     given = [(f"{table}date >= ?", wanted.after), (f"{table}date < ?", wanted.before)]
     return " AND ".join(sql for sql, at in given if at is not None), tuple(at for _, at in given if at is not None)
 
 
 def in_condition(column: str, numbers: Sequence[int], *, not_in: bool = False) -> str:
-    """Return the condition that a column is one of these numbers, or none of them."""
+    """Return the SQL condition that a column is (`not_in`: is not) one of these numbers, with a placeholder for
+    each.
+    """
     return f"{column} {'NOT IN' if not_in else 'IN'} ({', '.join('?' * len(numbers))})"
 
 
 def _index_query(index: str, key: tuple[object, ...], place: SearchPlace | None, wanted: MessageFilter) -> NumberQuery:
-    """Select messages by an index and its key, in the folders of the place, unless the key is one of them (place:
-    None).
+    """Return a query of `messages` by one index, with the conditions of the filter on flags and dates.
+
+    `key`: SQL condition on the index's first columns, followed by its parameters. `place`: restricts the query to
+    folders; None if `key` does that.
     """
     condition, *values = key
     conditions, parameters = [str(condition)], list(values)
@@ -287,7 +322,7 @@ def _index_query(index: str, key: tuple[object, ...], place: SearchPlace | None,
 
 
 def _narrow_query(source: NumberQuery, needed: Sequence[Sequence[int]]) -> NumberQuery:
-    """Restrict a query of `messages` to those that all of these label folders show."""
+    """Return a query of `messages`, restricted to messages that a label folder of each of these groups shows."""
     conditions = [label_condition(folders, "messages.number") for folders in needed]
     sql = "".join(f" AND {sql}" for sql, _ in conditions)
     return NumberQuery(source.sql + sql, (*source.parameters, *(value for _, values in conditions for value in values)))
@@ -315,13 +350,16 @@ _NEXT_WORD = "SELECT term FROM message_words WHERE term >= ? LIMIT 1"
 
 
 class PrefixIndex:
-    """Finds the indexed words that begin with a prefix."""
+    """Expands a prefix of a word to searches that the full-text index answers fast."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def expand(self, typed: str) -> Sequence[WordPrefix] | None:
-        """Return the alternatives to search for a prefix; None if FTS5 is best at it by itself."""
+        """Return the words and four-character prefixes to search instead of the prefix `typed`, any of which may match.
+
+        Returns None to search the prefix itself: if that is faster, or no word begins with it.
+        """
         start = self._fold(typed)
         if start is None or len(start) == INDEXED_PREFIX:
             return None
@@ -341,8 +379,8 @@ class PrefixIndex:
         return found or None
 
     def _fold(self, typed: str) -> str | None:
-        """Return a prefix as the index stores words, without case and diacritics; None if it is not a single word for
-        the index.
+        """Return a prefix as the index stores words, in lower case and without diacritics; None if it is not exactly
+        one word.
         """
         with suppress(apsw.Error, UnicodeEncodeError):
             words = self._database.tokenize(typed)
@@ -351,7 +389,9 @@ class PrefixIndex:
 
 
 def _next_prefix(start: str) -> str | None:
-    """Return the first text, by code points, after everything with this prefix."""
+    """Return the smallest text, by code points, that is greater than all texts with this prefix; None if there is
+    none.
+    """
     for at in range(len(start) - 1, -1, -1):
         following = ord(start[at]) + 1
         if following <= 0x10FFFF:
@@ -367,7 +407,7 @@ _AFTER_ALL = 1 << 62
 
 
 class Search:
-    """Finds the numbers of messages that match a filter."""
+    """Finds the row numbers of messages that match a filter, with or without words."""
 
     def __init__(self, database: Database, bounds: SearchLimits = DEFAULT_LIMITS) -> None:
         self._database = database
@@ -384,7 +424,11 @@ class Search:
         before: int | None,
         limit: int,
     ) -> list[int]:
-        """Return the newest `limit` matching numbers below `before`; without folders, in all but spam and trash."""
+        """Return the row numbers of matching messages, newest first, at most `limit`.
+
+        `folders`: row numbers of the folders to search; None: all except spam and trash. `before`: only lower numbers;
+        None begins with the newest.
+        """
         terms = wanted.terms + tuple(SearchTerm(word) for word in search.split_words(wanted.text or ""))
         if wanted.is_impossible or (wanted.text is not None and not terms):
             return []
@@ -399,7 +443,7 @@ class Search:
         return sorted(numbers, reverse=True)[:limit]
 
     def list_keyword_sets(self, account_id: str) -> tuple[str, ...]:
-        """Return the distinct sets of keywords in a mailbox, as stored."""
+        """Return all different sets of IMAP keywords that messages of a mailbox have, as stored JSON arrays."""
         return self._planner.list_keyword_sets(
             self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
         )
@@ -450,7 +494,10 @@ class Search:
         return self._find_by_lookup(places, match, wanted, below, limit)
 
     def _scopes(self, accounts: Sequence[int]) -> list[str]:
-        """Return the scopes for the query; none if that would be slower than looking up each match."""
+        """Return the words of the index column `scope` that restrict a search to these mailboxes (row numbers).
+
+        Returns none if the mailboxes are so large that looking up each match is faster.
+        """
         sql = "SELECT count(*) FROM (SELECT 1 FROM messages INDEXED BY messages_account WHERE account = ? LIMIT ?)"
         total = 0
         for account in accounts:
@@ -461,7 +508,7 @@ class Search:
         return [f"a{account}" for account in accounts]
 
     def _is_narrow(self, place: SearchPlace, wanted: MessageFilter) -> bool:
-        """Whether one of the conditions may leave few messages, and an index shows quickly how many."""
+        """Whether the filter or the place may leave few messages, so that it is worth counting them first."""
         return bool(
             wanted.labels
             or wanted.starred
@@ -530,7 +577,9 @@ class Search:
         return conditions, values
 
     def _label_conditions(self, places: Sequence[SearchPlace], wanted: MessageFilter) -> list[Condition]:
-        """Return conditions for the labels of a filter: by keywords, or by the folders that show a message."""
+        """Return SQL conditions for the labels of a filter, one of which must hold: by label folders, or by IMAP
+        keywords.
+        """
         found: list[Condition] = []
         sets: list[object] = []
         for place in places:
@@ -544,7 +593,7 @@ class Search:
 
 
 def _add_any(conditions: list[str], values: list[object], any_of: Sequence[tuple[str, Sequence[object]]]) -> None:
-    """Add the condition that one of these holds."""
+    """Add the SQL condition that at least one of `any_of` holds to `conditions`, and its parameters to `values`."""
     if any_of:
         conditions.append(f"({' OR '.join(sql for sql, _ in any_of)})")
         values += [value for _, given in any_of for value in given]

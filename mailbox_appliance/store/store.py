@@ -1,7 +1,7 @@
 """The store: a data directory opened, locked and ready, with one part for each kind of data in it.
 
 DIR/lock            owned by one process        DIR/mailbox.db      the encrypted database, with -wal and -shm
-DIR/encryption.key  the key in its slots        DIR/mailbox.db.new  a store being created; never opened, removed later
+DIR/encryption.key  the key file                DIR/mailbox.db.new  a store being created; never opened, removed later
 DIR/.next           files that are replaced together: restore/swap.py       DIR/backups         backup/container.py
 """
 
@@ -61,7 +61,9 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """An open store. Closing it releases its lock."""
+    """An open store: the database, its key, the lock of the directory, and an object for each kind of data. Close it
+    after use.
+    """
 
     def __init__(
         self, folder: Path, lock: DirectoryLock, database: Database, key: StoreKey, clock: Clock, key_file: Path
@@ -107,10 +109,11 @@ class Store:
         passphrase: str | None = None,
         progress: Progress | None = None,
     ) -> "Store":
-        """Open the store in a data directory, or create one if there is none; an older format is upgraded.
+        """Open the store in a data directory. A missing store is created, and one of an older format is upgraded.
 
-        The key file may be elsewhere and protected by a passphrase. `progress` reports an upgrade. Raises NotEnoughRoom
-        or a StoreUnusable with the reason; then nothing on the disk was changed except `lock`.
+        `key_file`: the default is `encryption.key` in the directory. `passphrase`: unlocks the key, if it is protected
+        by one. `progress`: reports the progress of an upgrade. Raises NotEnoughRoom, or a subclass of StoreUnusable
+        that names the reason; then nothing on the disk was changed except `lock`.
         """
         clock, key_file = clock or SystemClock(), key_file or folder / KEY_FILE
         with failures_as_unusable(folder):
@@ -133,8 +136,9 @@ class Store:
         passphrase: str | None = None,
         progress: Progress | None = None,
     ) -> "Store":
-        """Open a store as `open` does, under a lock that the caller holds. The lock stays held on errors; otherwise the
-        store takes it over.
+        """Open the store in a data directory whose lock the caller holds. Otherwise it works like `open`.
+
+        `Store.close` releases the lock. If this raises, the caller still holds it.
         """
         file, upgraded = folder / DATABASE_FILE, None
         ownership.close_to_other_writers(folder)
@@ -162,23 +166,25 @@ class Store:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of the database and its log on the disk."""
+        """The size of the database and its write-ahead log on the disk, in bytes."""
         return files.database_size(self.folder / DATABASE_FILE)
 
     @property
     def free_bytes(self) -> int:
-        """Return the free space on that disk."""
+        """The free space on the disk of the data directory, in bytes."""
         return files.free_bytes(self.folder)
 
     def close(self) -> None:
-        """Checkpoint the log into the file, close it, and release the directory."""
+        """Close all files, and release the lock of the directory. The write-ahead log is checkpointed into the
+        database.
+        """
         try:
             self.close_files()
         finally:
             self.lock.release()
 
     def close_files(self, within: float = 2.0) -> bool:
-        """Close the files but keep the lock of the directory: pass `lock` to `open_locked` to open it again.
+        """Close all files, but keep the lock of the directory. To open the store again, pass `lock` to `open_locked`.
 
         Returns False if a thread was still using a file after `within` seconds.
         """
@@ -190,15 +196,15 @@ class Store:
 
 
 def _remove_unfinished(file: Path) -> None:
-    """Remove an incomplete store that an interrupted creation left."""
+    """Remove the incomplete files of a store whose creation was interrupted. `file`: path of the database."""
     remove_database(unfinished_path(file))
     remove_half_written(file.parent)
 
 
 def _rewrite_bare_key_file(file: Path, key_file: Path, key: StoreKey) -> None:
-    """Rewrite a key file that contains only the key in the form that distinguishes damage from a wrong key.
+    """Replace a key file of one line (release 0.10) by one of the present format, which shows whether it is damaged.
 
-    A file that is not writable stays as it is: it opens the store as well.
+    If the file cannot be written, it stays: it opens the store as well.
     """
     if key.is_bare:
         with file.open("rb") as handle:
@@ -208,7 +214,9 @@ def _rewrite_bare_key_file(file: Path, key_file: Path, key: StoreKey) -> None:
 
 
 def _create_store(file: Path, key_file: Path, clock: Clock, passphrase: str | None) -> None:
-    """Create a new store: complete under another name, then renamed. An existing key is kept, never replaced."""
+    """Create a new store. It is completed under another name, and then renamed. An existing key file is used, not
+    replaced.
+    """
     if wal_path(file).exists():
         # SQLite would replay the old log into a new file of this name.
         raise StoreDamaged(file=file, reason="it is missing, and only its log is left")
@@ -245,30 +253,30 @@ def _write_schema(database: Database, key: StoreKey, clock: Clock) -> None:
 
 
 class StoredSettings:
-    """Values that belong to this instance, by name, as JSON: settings changed while running, and others.
+    """Values stored in the database by name, as JSON, such as settings that were changed in the running appliance.
 
-    Values that this release does not know are kept for a release that does.
+    Values with unknown names are kept, since another release may know them.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def get_all(self) -> dict[str, object]:
-        """Return every value by name."""
+        """Return all stored values by name."""
         return {name: json.loads(text) for name, text in self._database.rows("SELECT name, value FROM settings")}
 
     def find(self, name: str) -> object:
-        """Return the value of this name, or None."""
+        """Return the value stored under this name, or None."""
         text = self._database.value("SELECT value FROM settings WHERE name = ?", (name,))
         return None if text is None else json.loads(text)
 
     def put(self, name: str, value: object) -> None:
-        """Store a value, replacing the previous one. Inside a transaction."""
+        """Store a value, replacing the previous one. Call it inside a transaction."""
         self._database.change(
             "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             (name, json.dumps(value)),
         )
 
     def remove(self, name: str) -> None:
-        """Delete a value. Inside a transaction."""
+        """Delete a value. Call it inside a transaction."""
         self._database.run(SETTINGS.delete().where(SETTINGS.name == name))

@@ -1,4 +1,5 @@
-"""The formats of the store, each with its own SQL; none imports `tables.py`, so that each stays as it was.
+"""The formats of the store, each with its own SQL. None imports `tables.py`, so changes to that leave old formats
+alone.
 
 format_4              reads formats 3 and 4, and converts them to format 5
 format_4_deliveries   the deliveries of format 4

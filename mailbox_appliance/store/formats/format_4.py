@@ -43,12 +43,12 @@ ANSWER = (
 
 
 def one_of(*values: str) -> str:
-    """Return the condition that a column is one of these texts."""
+    """Return an SQL condition with the placeholder `{0}` for a column: it is one of these texts."""
     return f"{{0}} IN ({', '.join(repr(value) for value in values)})"
 
 
 def or_null(condition: str) -> str:
-    """Return the condition that a column is NULL or fulfills this condition."""
+    """Return an SQL condition with the placeholder `{0}` for a column: it is NULL or fulfills this condition."""
     return f"({{0}} IS NULL OR ({condition}))"
 
 
@@ -208,7 +208,7 @@ FROM old.scheduled_sends s JOIN temp.operation_ids i ON i.schedule_id = s.id""",
 
 
 def format_4_views(number: int) -> Mapping[str, str]:
-    """Return the views through which a file of this format is read as format 4: name and query."""
+    """Return view name -> query for the views that show a file of format 3 or 4 (`number`) as format 4."""
     ladder = _FROM_3 if number == 3 else {}
     return {f"older_{table}": ladder.get(table, f"SELECT * FROM old.{table}") for table in FORMAT_4}
 
@@ -228,10 +228,13 @@ TEMPORARY_TABLES = (
 
 @dataclass(frozen=True)
 class TableCopy:
-    """A table filled from a table of the old store, each column by an expression on the old row `o`.
+    """Describes how a table of the new store is filled from the table of the same name in the old store.
 
-    `keys` are the columns that identify a row in the new table. `made`: columns without a counterpart in the old row,
-    or that need more than it.
+    - columns: new column -> SQL expression on the old row `o`; compared after the copy.
+    - made: more columns, whose values do not come from the old row alone; not compared.
+    - keys: the columns that identify a row in the new table.
+    - where, where_new: SQL conditions that choose the rows of the old and the new table.
+    - order: SQL expression for the order of copying.
     """
 
     table: str
@@ -244,7 +247,7 @@ class TableCopy:
 
     @property
     def insert_sql(self) -> str:
-        """The statement that fills the new table."""
+        """The SQL statement that fills the new table."""
         columns = {**self.columns, **self.made}
         return (
             f"INSERT INTO main.{self.table} ({', '.join(columns)}) SELECT {', '.join(columns.values())}"
@@ -253,17 +256,19 @@ class TableCopy:
 
     @property
     def count_old_sql(self) -> str:
-        """The query for the expected number of rows."""
+        """The SQL query for the number of rows that the new table should have."""
         return f"SELECT count(*) FROM older_{self.table} o WHERE {self.where}"
 
     @property
     def count_new_sql(self) -> str:
-        """The query for the actual number of rows."""
+        """The SQL query for the number of rows that the new table has."""
         return f"SELECT count(*) FROM main.{self.table} o WHERE {self.where_new}"
 
     @property
     def differing_sql(self) -> str:
-        """The query for an old row whose new row is missing or differs: it returns the new row's key."""
+        """The SQL query for the key of one row that is missing or differs in the new table; no result means that all
+        are equal.
+        """
         joined = " AND ".join(f"n.{key} = {self.columns[key]}" for key in self.keys)
         differ = " OR ".join(f"n.{column} IS NOT {value}" for column, value in self.columns.items())
         return (
@@ -359,11 +364,12 @@ COMPARED_SECRETS = {
 
 
 def assign_email_keys(members: Iterable[tuple[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the key of each member's email address by ID, and members with another one's address; `members`: oldest
-    first.
+    """Return two mappings: member ID -> key of the member's email address, and member ID -> ID of an older member with
+    an equal address.
 
-    Release 0.10 distinguished addresses that are equal now: by the case of letters beyond ASCII, and by spellings of
-    one domain. The older member is found by every spelling; the younger only by the exact spelling.
+    `members`: pairs of ID and address, oldest first. Release 0.10 distinguished addresses that are equal now, such as
+    two that differ in the case of letters beyond ASCII. The older member is found by every spelling; the younger only
+    by the exact spelling.
     """
     keys: dict[str, str] = {}
     known: dict[str, str] = {}
@@ -421,8 +427,9 @@ SELECT f.id FROM ({_AUDIT_FACTS}) f LEFT JOIN main.audit_events n ON n.id = f.id
 
 
 def read_audit_rows(database: Database, tell: Callable[[int], None]) -> Iterator[Row]:
-    """Yield the rows in the order of `audit.FACT_COLUMNS`, oldest first; `tell` is called with the number of rows
-    read.
+    """Yield the rows of the old audit log, oldest first, with the columns of `audit.FACT_COLUMNS` in that order.
+
+    `tell`: called with the number of rows read so far.
     """
     after, read = -(1 << 62), 0
     while batch := database.rows(f"{_AUDIT_FACTS} WHERE o.id > ? ORDER BY o.id LIMIT {_AUDIT_ROWS_AT_ONCE}", (after,)):

@@ -1,4 +1,4 @@
-"""Converting the deliveries of format 4 to format 5: queued messages are prepared, ended deliveries stay as they were.
+"""Converts the deliveries of format 4 to format 5. The old status of a delivery decides what happens to it:
 
 queued       stays queued, with its message ready to send; one without message or recipients becomes failed
 sending      the old release stopped during the attempt: the outcome is unknown, so it becomes uncertain
@@ -79,8 +79,9 @@ WHERE n.id IS NULL OR n.account_id IS NOT o.account_id OR n.credential_id IS NOT
 
 @dataclass(frozen=True)
 class OldDelivery:
-    """The read facts of one operation. `source`: its whole message if it is open, otherwise the beginning of it; None
-    also for an empty one.
+    """A delivery operation as read from the old store. `facts`: its columns by name.
+
+    `source`: the bytes of its message; only the beginning if the operation has ended; None if there is no message.
     """
 
     facts: dict[str, Any]
@@ -88,7 +89,7 @@ class OldDelivery:
 
     @property
     def status(self) -> str:
-        """The status in the new store."""
+        """The status that the operation gets in the new store."""
         told: str = self.facts["status"]
         if told == "sending":
             return "uncertain"
@@ -96,41 +97,51 @@ class OldDelivery:
 
     @property
     def can_be_sent(self) -> bool:
-        """Whether it has a message and a recipient."""
+        """Whether the operation has a message and at least one recipient."""
         return self.source is not None and bool(_envelope(self.facts).recipients)
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """Whether the operation has ended as `succeeded` or `failed`."""
         return self.facts["status"] in ("succeeded", "failed")
 
 
 def assign_operation_ids(database: OldStoreConnection) -> None:
-    """Assign IDs to the operations made from scheduled messages of format 3."""
+    """Store a new operation ID for each scheduled message of format 3, in the temporary table `operation_ids`."""
     sends = database.rows("SELECT id FROM old.scheduled_sends")
     database.change_many("INSERT INTO temp.operation_ids VALUES (?, ?)", [(row[0], new_id("dlv")) for row in sends])
 
 
 def load_operation_ids(database: Database) -> None:
-    """Load the assigned IDs from a complete new store."""
+    """Fill the temporary table `operation_ids` from a new store that was completed before, instead of assigning new
+    IDs.
+    """
     sql = "SELECT schedule_id, id FROM main.delivery_operations WHERE schedule_id IS NOT NULL"
     database.change(f"INSERT INTO temp.operation_ids {sql}")
 
 
 def copy_deliveries(database: Database, now: datetime) -> None:
-    """Write every operation and its message to the new store. Inside a transaction. Raises ValueError."""
+    """Convert all operations and their messages, and write them to the new store. Call it inside a transaction.
+
+    `now`: the current time, for operations whose outcome is unknown. Raises ValueError for data that cannot be
+    converted.
+    """
     for send in _read_deliveries(database):
         _write_delivery(database, send, now)
 
 
 def rehearse_deliveries(database: OldStoreConnection, now: datetime) -> None:
-    """Convert every operation as `copy_deliveries` does, without writing. Raises ValueError."""
+    """Convert all operations without writing them, to find data that cannot be converted. Raises ValueError for such
+    data.
+    """
     for send in _read_deliveries(database):
         _delivery_values(send, now)
 
 
 def list_rejected(database: OldStoreConnection) -> list[str]:
-    """Return the IDs of operations that cannot be sent and become failed."""
+    """Return the IDs of queued operations that cannot be sent and become failed; the schedule ID for scheduled
+    messages.
+    """
     sql = f"SELECT coalesce(o.schedule_id, o.id) FROM older_delivery_operations o WHERE {_UNSENDABLE} ORDER BY 1"
     return [row[0] for row in database.rows(sql)]
 
@@ -155,7 +166,7 @@ def _write_delivery(database: Database, send: OldDelivery, now: datetime) -> Non
 
 
 def _delivery_values(send: OldDelivery, now: datetime) -> tuple[dict[str, Any], ComposedMessage | None]:
-    """Return the row, and the message if it is still to be sent."""
+    """Return the new row of an operation by column, and its message if it is still to be sent (otherwise None)."""
     facts, source = send.facts, send.source
     told, millis = legacy.read_listing(source or b""), to_millis(now)
     status = send.status
@@ -196,7 +207,7 @@ def _write_message(database: Database, operation: str, composed: ComposedMessage
 
 
 def _schedule_values(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of a scheduled message. One without a time was due at once."""
+    """Return the scheduling columns of a queued operation. Without a time to send, it is due since its creation."""
     send_at = facts["send_at"] or facts["created_at"]
     due, schedule = to_millis(from_timestamp(send_at)), facts["schedule_id"] or new_id("sch")
     return {"send_at": send_at, "next_attempt_at": due, "schedule_id": schedule}
@@ -216,7 +227,9 @@ def _envelope(facts: dict[str, Any]) -> Envelope:
 
 
 def _convert_warnings(told: str | None) -> str:
-    """Return warnings in the form of format 5, by topic. An old list does not have topics."""
+    """Return stored warnings as a JSON object by topic, as format 5 stores them. An old list gets topics with
+    numbers.
+    """
     found = json.loads(told or "{}")
     if isinstance(found, list):
         found = {f"told{number}": text for number, text in enumerate(found) if isinstance(text, str)}

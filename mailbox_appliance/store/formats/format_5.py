@@ -1,14 +1,16 @@
-"""Format 5: one completely encrypted file. Times about people are RFC 3339 text, times about mail are milliseconds.
+"""Format 5, the schema of the present store: one completely encrypted SQLite file.
+
+Times about people are RFC 3339 text, times about mail are milliseconds since 1970. The main tables:
 
     members --< sessions, api_keys, invitations        accounts --< account_grants, folders --< messages -- bodies
     messages -- message_index (full text)              messages --< cached_parts --< cached_chunks
     delivery_operations --< delivery_phases, --< delivery_chores, -- delivery_messages --< delivery_chunks
     audit_events (append-only, chained by HMAC)        settings, oauth_apps, legacy_idempotency
 
-`messages.number` is (internal date in seconds << 4), counting up within a second. It orders messages by date, and is
-the key of the search index. `id` is what clients see; it stays when the message moves. A message without `uid` is ours
-and not on the server yet, or it is `gone` from its folder: then it is kept until every other folder has been checked
-for it.
+`messages.id` is the ID that clients see; it stays when the message moves. `messages.number` is the row number, and the
+key of the search index: the date at the server in seconds, times 16, counted up for messages of the same second. So it
+orders messages by date. A message has no `uid` in two cases: the appliance made it and the server does not have it yet,
+or it is `gone` from its folder. A gone message is kept until every other folder has been checked for it.
 """
 
 NUMBER = 5

@@ -1,4 +1,4 @@
-"""Maintenance of a store, open or closed.
+"""Maintenance of a store: checks, cleanup, compacting and new keys.
 
 check     finds faults of an open or closed store without changing it
 cleanup   deletes expired data and merges the search index, in the background

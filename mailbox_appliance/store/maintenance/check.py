@@ -1,10 +1,10 @@
-"""Checking a store, open or closed, without changing it: faults are returned, not raised.
+"""Checks a store, open or closed, without changing it. Faults are returned, not raised.
 
     quick   every page and row as SQLite checks them, references between rows, the schema, the key file
-    full    also the order of every index, the search index against the messages, the chain of the audit log
+    full    also the order of every index, the search index against the messages, the HMACs of the audit log
 
-Pages are authenticated when they are read, so one that was changed from outside is found by reading it. No check can
-find an older copy of a page, or of the whole file, that was put back with its key.
+SQLite authenticates each encrypted page when it reads it, so a changed page is found by reading it. No check can find
+that a page, or the whole file, was replaced by an older copy of the same store.
 """
 
 import os
@@ -58,11 +58,10 @@ _Faults = Iterator[StoreFault]
 
 @dataclass(frozen=True)
 class CheckedStore:
-    """The store to check: the open database with its key and salt; the key file; the audit log; and the folder whose
-    disk may be full when reading fails.
+    """The parts of an open store that a check needs.
 
-    The database's file itself is not opened here: closing it again would end SQLite's locks on it
-    (sqlite.org/howtocorrupt.html 2.2).
+    `folder`: the data directory; used to tell a full disk from a damaged file. The check does not open the database
+    file itself: closing it again would end SQLite's locks on it (sqlite.org/howtocorrupt.html 2.2).
     """
 
     database: Database
@@ -82,9 +81,10 @@ class _CheckStep:
 def check_open_store(
     subject: CheckedStore, *, full: bool, progress: Progress | None = None, serving: bool = False
 ) -> StoreCheck:
-    """Check an open store. If it is `serving`, pauses let other threads run.
+    """Check an open store, and return the faults found. `full`: also the slow checks (see the module).
 
-    Raises LogBeingChecked if another check of the audit log is running, StoreUnusable if the store is closed.
+    `serving`: whether requests use the store during the check; it then pauses regularly for other threads. Raises
+    LogBeingChecked if another check of the audit log is running, and StoreUnusable if the store is closed.
     """
     steps = (*_quick_steps(subject, full=full), *(_full_steps(subject) if full else ()))
     pace = _CheckPace(progress or (lambda _what, _done, _total: None), serving=serving)
@@ -116,19 +116,21 @@ def _full_steps(subject: CheckedStore) -> tuple[_CheckStep, ...]:
 
 
 class _CheckPace:
-    """Reports the progress of a step, and gives other threads a turn."""
+    """Reports the progress of a check, and pauses regularly if the store serves requests at the same time."""
 
     def __init__(self, progress: Progress, *, serving: bool) -> None:
         self._progress, self._serving = progress, serving
         self._label, self._done, self._expected = "", 0, 0
 
-    def begin_step(self, told: str, expected: int) -> None:
-        """Begin a step of about `expected` virtual machine steps of SQLite; 0 means unknown."""
-        self._label, self._done, self._expected = told, 0, expected
-        self._progress(told, 0, expected)
+    def begin_step(self, label: str, expected: int) -> None:
+        """Report the begin of a step. `label`: its name in the progress. `expected`: estimate of its SQLite virtual
+        machine steps; 0 means unknown.
+        """
+        self._label, self._done, self._expected = label, 0, expected
+        self._progress(label, 0, expected)
 
     def advance(self) -> None:
-        """Report that another `_STEPS_BETWEEN_REPORTS` steps are done."""
+        """Report progress. SQLite calls it after every `_STEPS_BETWEEN_REPORTS` virtual machine steps."""
         self._done += _STEPS_BETWEEN_REPORTS
         self._progress(self._label, min(self._done, self._expected), self._expected)
         if self._serving:
@@ -136,7 +138,10 @@ class _CheckPace:
 
 
 def _run_step(subject: CheckedStore, step: _CheckStep, pace: _CheckPace, *, full: bool) -> list[StoreFault]:
-    """Return the faults that a step finds. A file that cannot be read is such a fault, unless the disk is full."""
+    """Run one step of a check, and return the faults it finds.
+
+    A read error of SQLite is returned as a fault. Raises StoreUnusable if the disk is full or the store was closed.
+    """
     found: list[StoreFault] = []
     database = subject.database
     try:
@@ -166,7 +171,9 @@ def _check_schema(database: Database) -> _Faults:
 
 
 def _check_key_file(subject: CheckedStore) -> _Faults:
-    """Check whether the next start will find the key: an open store does not need the file any more."""
+    """Yield a fault if the key file is missing, damaged or has another key. An open store no longer reads it, but the
+    next start does.
+    """
     file = subject.key_file
     try:
         there = read_key_file(file)
@@ -239,7 +246,9 @@ SELECT (SELECT count(*) FROM messages WHERE account = ?),
 
 
 def find_broken_references(database: Database) -> Iterator[StoreFault]:
-    """Yield a fault for each pair of tables with references to missing rows, with their number."""
+    """Yield a fault for each table with references to missing rows of another table, with the number of such
+    references.
+    """
     counts: dict[tuple[str, str], int] = {}
     for table, _row, parent, _key in database.iterate("PRAGMA foreign_key_check"):
         counts[table, parent] = counts.get((table, parent), 0) + 1
@@ -249,14 +258,18 @@ def find_broken_references(database: Database) -> Iterator[StoreFault]:
 
 
 def find_inconsistent_rows(database: Database) -> Iterator[StoreFault]:
-    """Yield a fault for each pair of tables whose rows should agree and do not."""
+    """Yield a fault for each rule between tables that rows break, with their number, such as messages without an index
+    entry.
+    """
     for code, text, rows in _CONSISTENCY_RULES:
         if count := database.value(f"SELECT count(*) FROM {rows}"):
             yield StoreFault(code=code, message=_sentence(text.format(count)))
 
 
 def find_index_gaps(database: Database) -> Iterator[StoreFault]:
-    """Yield a fault for each mailbox of which the search index does not find every message, by searching."""
+    """Yield a fault for each mailbox for which a full-text search finds another number of messages than the mailbox
+    has.
+    """
     for number, account in database.rows("SELECT number, id FROM accounts"):
         there, found = database.row(_INDEX_COUNTS, (number, f"scope: a{number}")) or (0, 0)
         if found != there:
@@ -277,9 +290,10 @@ def _sentence(text: str) -> str:
 def check_closed_store(
     folder: Path, key_file: Path, *, full: bool, passphrase: str | None = None, progress: Progress | None = None
 ) -> StoreCheck:
-    """Check the store in a data directory. One of an older format is checked as the unencrypted file that it is.
+    """Check the store in a data directory that no process uses, and return the faults found.
 
-    Raises StoreInUse, KeyUnusable, and StoreUnusable for a file that is not a store, or one of a newer format.
+    `full`: also the slow checks (see the module). In a store of an older format, only pages and references are checked.
+    Raises StoreInUse, KeyUnusable, and StoreUnusable for a file that is not a store or has a newer format.
     """
     lock, file = DirectoryLock(folder), folder / DATABASE_FILE
     try:
@@ -319,7 +333,7 @@ def _check_encrypted(
 
 
 def _find_truncation(file: Path) -> Iterator[StoreFault]:
-    """Find a truncated unencrypted file, which SQLite does not notice: it reads zeros beyond the end."""
+    """Yield a fault if an unencrypted database file is truncated, which SQLite does not notice."""
     try:
         require_complete(file)
     except StoreDamaged as damaged:
@@ -329,7 +343,9 @@ def _find_truncation(file: Path) -> Iterator[StoreFault]:
 def _find_page_faults(
     file: Path, key: StoreKey | None, *, full: bool, progress: Progress | None
 ) -> Iterator[StoreFault]:
-    """Yield what SQLite finds in the pages of a file, encrypted or not."""
+    """Yield a fault for each problem that SQLite finds in the pages of a database. `key`: None for an unencrypted
+    one.
+    """
     if progress is not None:
         progress("reading every page", 0, 0)
     try:
@@ -347,7 +363,9 @@ def _find_page_faults(
 
 @contextmanager
 def _open_for_reading(file: Path, key: StoreKey | None) -> Iterator[Any]:
-    """Open a connection that changes neither the file nor its log."""
+    """Open a database to read it, without changing the file or its write-ahead log. `key`: None for an
+    unencrypted one.
+    """
     index = file.with_name(file.name + "-shm")
     has_log, had_index = _has_log(file), index.exists()
     place, flags = f"{file.absolute().as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI

@@ -1,8 +1,8 @@
-"""Background maintenance of an open store, in steps so short that other threads do not wait.
+"""Background maintenance of an open store, in steps so short that other threads hardly wait.
 
-Removed mailboxes: their mail is deleted in small steps. The full-text index: every batch of messages adds a piece,
-which is cheap to write. Search slows down with the number of pieces, so they are merged when writing pauses. Expired
-rows are deleted, and the attachment cache is kept within its limit.
+- It deletes the mail of removed mailboxes.
+- It merges the pieces of the full-text index. Every batch of messages adds a piece, and many pieces slow down searches.
+- It deletes expired rows, and keeps the attachment cache within its limit.
 """
 
 import logging
@@ -35,15 +35,16 @@ SELECT p.rowid, p.at < ?, d.status IN ('succeeded', 'failed') FROM delivery_phas
 
 
 def delete_legacy_keys(database: Database, now: datetime) -> None:
-    """Delete the answers whose keys have expired. One transaction."""
+    """Delete the expired idempotency keys of older releases with their responses. Runs in a transaction of its own."""
     with database.transaction():
         database.change("DELETE FROM legacy_idempotency WHERE expires_at <= ?", (to_timestamp(now),))
 
 
 def delete_some_phases(database: Database, now: datetime, after: int, kept: timedelta = PHASES_KEPT) -> int | None:
-    """Check the next phases after a position, delete the expired ones, and return the position to continue from.
+    """Delete the expired ones of the next 500 recorded delivery phases. Runs in a transaction of its own.
 
-    Returns None if the phases that follow are not old enough.
+    `after`: number after which to continue, 0 at first. `kept`: time for which the phases of ended deliveries are kept.
+    Returns the `after` of the next call; None if all old phases were checked.
     """
     rows = database.rows(_NEXT_PHASES, (to_timestamp(now - kept), after, PHASES_AT_ONCE))
     outdated = [(number,) for number, is_old, is_over in rows if is_old and is_over]
@@ -72,14 +73,21 @@ _MERGE_PIECES = "INSERT INTO message_index (message_index, rank) VALUES ('merge'
 
 @dataclass(frozen=True)
 class CleanupLimits:
-    """The time for which steps of ended deliveries are kept, and the bytes of fetched parts (None: no limit)."""
+    """Limits of stored data. `phases`: time for which the phases of ended deliveries are kept.
+
+    `parts`: maximum size of the attachment cache in bytes; None: no limit.
+    """
 
     phases: timedelta = PHASES_KEPT
     parts: int | None = None
 
 
 class StoreCleaner:
-    """Maintains an open store on a thread of its own. `get_limits` is called each time, so that settings may change."""
+    """Runs the background maintenance of an open store on a thread of its own.
+
+    `get_limits`: replaceable function that returns the limits; it is called again for each run, so that settings may
+    change.
+    """
 
     def __init__(self, database: Database, clock: Clock, parts: PartCache) -> None:
         self._database, self._clock, self._parts = database, clock, parts
@@ -90,34 +98,36 @@ class StoreCleaner:
         self._expires_at = 0.0  # monotonic
 
     def start(self) -> None:
-        """Start the thread, which also continues the work of an earlier run."""
+        """Start the thread. It also continues work that was interrupted by the last stop."""
         self._thread = threading.Thread(target=self._run, name="store-upkeep", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the current step. The remaining work is done after the next start."""
+        """Stop the thread after its current step, and wait for it. The next start continues the work."""
         self._stopping.set()
         self._woken.set()
         if self._thread is not None:
             self._thread.join()
 
     def wake(self) -> None:
-        """Start work at once."""
+        """Make the thread look for work at once, instead of at its next interval."""
         self._woken.set()
 
     def apply_limits(self) -> None:
-        """Apply changed limits at once."""
+        """Make the thread delete data beyond the limits at once, after settings were changed."""
         self._expires_at = 0.0
         self.wake()
 
     def delete_removed_mailboxes(self) -> None:
-        """Delete what is left of removed mailboxes."""
+        """Delete the mirrored mail of removed mailboxes, in small transactions, until none is left or `stop` is
+        called.
+        """
         for (number,) in self._database.rows("SELECT number FROM accounts WHERE status = 'removed'"):
             while not self._stopping.is_set() and moves.delete_some_of_account(self._database, number):
                 self._stopping.wait(STEP_PAUSE)
 
     def delete_expired(self) -> None:
-        """Delete expired rows, and what exceeds the limits."""
+        """Delete expired rows, and evict cached attachments beyond the limit."""
         now, after, bounds = self._clock.now(), 0, self.get_limits()
         delete_legacy_keys(self._database, now)
         while not self._stopping.is_set():
@@ -130,12 +140,12 @@ class StoreCleaner:
             self._stopping.wait(STEP_PAUSE)
 
     def merge_index(self) -> None:
-        """Merge the pieces of the index until there are few."""
+        """Merge the pieces of the full-text index, in small transactions, until few are left or `stop` is called."""
         while not self._stopping.is_set() and self._merge_step():
             self._stopping.wait(STEP_PAUSE)
 
     def count_index_pieces(self) -> int:
-        """Return the number of pieces of the index."""
+        """Return the number of pieces of the full-text index."""
         return int(self._database.value(_COUNT_PIECES))
 
     def _run(self) -> None:
@@ -161,7 +171,7 @@ class StoreCleaner:
             self._pieces = self.count_index_pieces()
 
     def _merge_step(self) -> bool:
-        """Merge some pieces. Returns False if there was nothing to merge."""
+        """Merge some pieces of the full-text index. Returns False if there was nothing to merge."""
         with self._database.transaction():
             before = self._database.value(_INDEX_STRUCTURE)
             self._database.change(_MERGE_PIECES, (_PAGES_A_STEP,))

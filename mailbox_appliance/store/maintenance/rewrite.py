@@ -1,7 +1,8 @@
-"""Rewriting the database of a closed store: compacting it, and encrypting it under another key.
+"""Rewrites the database of a closed store, to compact it or to encrypt it with a new key.
 
-The new files are made in a folder of their own while the old ones stay as they are. One rename replaces database and
-key file together (restore/swap.py). An interruption before it leaves the old store; after it, the next start finishes.
+The new files are made in a separate folder. One rename then replaces the database and the key file together
+(restore/swap.py). If the process is interrupted before the rename, the old store remains; if after it, the next start
+completes the change.
 """
 
 import os
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoreRewrite:
-    """The open store, and the paths at which the files that replace its own are made."""
+    """A store while its files are replaced: the open store, and the paths for the new database and key file."""
 
     store: Store
     database: Path
@@ -51,7 +52,7 @@ class StoreRewrite:
 
     @property
     def old_database(self) -> Path:
-        """The present database."""
+        """The path of the database that is replaced."""
         return self.store.folder / DATABASE_FILE
 
 
@@ -59,9 +60,10 @@ class StoreRewrite:
 def rewrite_store(
     folder: Path, key_file: Path, *, passphrase: str | None, progress: Progress | None = None
 ) -> Iterator[StoreRewrite]:
-    """Let the block make new files, and put them in place when it succeeds; if it raises, nothing was changed.
+    """Open a store, let the block of the context write its new files, and replace the old ones by these at the end.
 
-    Raises StoreInUse, NotEnoughRoom, and StoreUnusable for a store that cannot be opened or a disk that fails.
+    If the block raises, nothing was changed. Raises StoreInUse, NotEnoughRoom, and StoreUnusable for a store that
+    cannot be opened or an error of the disk. `progress`: reports an upgrade that may come first.
     """
     with failures_as_unusable(folder, then="Nothing was changed."):
         lock = DirectoryLock(folder)
@@ -81,7 +83,9 @@ def rewrite_store(
 
 
 def require_writable(key_file: Path) -> None:
-    """Raise KeyUnusable if a key file cannot be replaced, or is a systemd credential; tested on the disk."""
+    """Raise KeyUnusable if a key file is a systemd credential or cannot be replaced; tests it by creating a file next
+    to it.
+    """
     require_no_credential(key_file, os.environ)
     real = key_file.resolve()
     probe = real.with_name(f".{real.name}.new")  # the name under which it would be written
@@ -122,8 +126,9 @@ _COUNTED_TABLES = tuple(table for table in TABLES if table not in ("message_inde
 
 @dataclass(frozen=True)
 class CompactResult:
-    """The size of the database before and after, in bytes. `upgraded`: the result of an upgrade that had to come
-    first.
+    """The size of the database before and after compacting, in bytes.
+
+    `upgraded`: the result of the upgrade that came first, if the store had an older format; otherwise None.
     """
 
     bytes_before: int
@@ -134,7 +139,7 @@ class CompactResult:
 def compact_closed_store(
     folder: Path, key_file: Path, *, passphrase: str | None = None, progress: Progress | None = None
 ) -> CompactResult:
-    """Compact the store of a data directory that no process uses; an interruption leaves the old one or the new one.
+    """Compact the store of a data directory that no process uses. An interruption leaves the old store or the new one.
 
     Raises StoreInUse, NotEnoughRoom, StoreDamaged, StoreUnusable, and KeyUnusable if the key file is not writable.
     """
@@ -185,7 +190,9 @@ def _require_same_counts(rewrite: StoreRewrite) -> None:
 
 
 def _write_new_key_file(rewrite: StoreRewrite) -> None:
-    """Write the key file with the salt of the new database; one that contains only the key stays as it is."""
+    """Write a key file with the salt of the new database, unless the key file is one line (release 0.10) and has no
+    salt.
+    """
     there = read_key_file(rewrite.store.key_file)
     known = there.find_key(rewrite.store.key.master) if there else None
     if there is not None and known is not None:
@@ -201,8 +208,10 @@ def _write_new_key_file(rewrite: StoreRewrite) -> None:
 
 @dataclass(frozen=True)
 class RekeyResult:
-    """The number of rows in the audit log, and its first break, which the new log has as well. `upgraded`: the result
-    of an upgrade that had to come first.
+    """The result of replacing the master key.
+
+    `audit`: number of rows in the audit log, and the first altered one, if any; in the new log it is still found
+    altered. `upgraded`: the result of the upgrade that came first, if the store had an older format; otherwise None.
     """
 
     audit: AuditCheck
@@ -212,11 +221,11 @@ class RekeyResult:
 def rekey_closed_store(
     folder: Path, key_file: Path, *, passphrase: str | None = None, progress: Progress | None = None
 ) -> RekeyResult:
-    """Give the store of a data directory that no process uses a new master key. An interruption leaves the old store or
-    the new one.
+    """Replace the master key of the store in a data directory that no process uses, and encrypt the database again.
 
-    `passphrase` opens the passphrase slot, if there is one, and will open the new one. Raises StoreInUse, KeyUnusable
-    (including PassphraseNeeded, PassphraseWrong and KeychainLocked), NotEnoughRoom, StoreDamaged, StoreUnusable.
+    An interruption leaves the old store or the new one. The new key is unlocked in the same ways as the old one.
+    `passphrase`: required if one protects the key. Raises StoreInUse, KeyUnusable (including PassphraseNeeded,
+    PassphraseWrong and KeychainLocked), NotEnoughRoom, StoreDamaged, StoreUnusable.
     """
     require_writable(key_file)
     with rewrite_store(folder, key_file, passphrase=passphrase, progress=progress) as rewrite:
@@ -235,7 +244,7 @@ def rekey_closed_store(
 
 
 def _record_rekey(rewrite: StoreRewrite, key: StoreKey) -> None:
-    """Record in the new log only that the key was replaced."""
+    """Record the replacement of the master key in the audit log of the new database. `key`: the new key."""
     database = Database(rewrite.database, key.cipher, key.derive("database"))
     try:
         Audit(database, key.derive("audit"), SystemClock()).record(Actor("local"), "key.replace", ("key", key.store_id))
@@ -255,9 +264,10 @@ _LOG_TRIGGER = "audit_events_stay"  # the trigger that prevents changing rows of
 
 @dataclass(frozen=True)
 class ReencryptResult:
-    """The re-encrypted copy: the key with the salt of the new database, for its file, and the check of the audit log.
+    """The result of encrypting a copy of a database with another key.
 
-    `audit` is None if the seals of the log already fit the new key.
+    `key`: the other key, with the salt of the copy, for its key file. `audit`: the check of the audit log; None if its
+    HMACs did not have to be computed again, since both keys have the same master key.
     """
 
     key: StoreKey
@@ -267,11 +277,13 @@ class ReencryptResult:
 def reencrypt_database(
     source: Path, old: StoreKey, target: Path, new: StoreKey, progress: Progress | None = None
 ) -> ReencryptResult:
-    """Copy the database `source`, of this format, to a new file `target` that opens with another key.
+    """Copy a database of the present format to a new file that opens with another key.
 
-    `target` is complete, checked and on the disk when this returns; if this raises, it does not exist. Nothing may
-    write to `source` in the meantime. Raises StoreDamaged if a page cannot be read, apsw.Error (for example a full
-    disk), and OSError.
+    - source, old: the database and its key; nothing may write to it during the copy.
+    - target, new: the new file and its key.
+
+    When this returns, the copy is complete, checked and on the disk. If it raises, there is no copy. Raises
+    StoreDamaged if a page cannot be read, apsw.Error (for example for a full disk), and OSError.
     """
     tell = progress or ignore_progress
     try:
@@ -323,7 +335,9 @@ def _rechain_log(target: Path, old: StoreKey, new: StoreKey, tell: Progress) -> 
 
 
 def require_sound_copy(source: Path, target: Path, new: StoreKey) -> None:
-    """Read a whole copy once from the disk. Raises StoreDamaged for its source."""
+    """Check a copy of a database with SQLite's `quick_check`, which reads all of it. Raises StoreDamaged, naming
+    `source`.
+    """
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     with closing(apsw.Connection(f"{target.absolute().as_uri()}?immutable=1", flags=flags)) as connection:
         set_cipher_key(connection, new.cipher, new.derive("database"))
