@@ -111,7 +111,7 @@ class Accounts:
         return self._database.value(sql, (email, owner_member_id)) is not None
 
     def find_own(self, email: str, owner_member_id: str) -> Account | None:
-        """Return the mailbox with this email address that this member has connected, or None."""
+        """Return the mailbox with this email address that belongs to this member, or None."""
         row = self._database.row(
             f"{_SELECT_ACCOUNTS} WHERE a.email = ? AND a.owner_member_id = ?", (email, owner_member_id)
         )
@@ -344,19 +344,22 @@ class OAuthApps:
         self._database, self._clock = database, clock
 
     def find(self, provider: OAuthProvider) -> OAuthApp | None:
-        """Return the application saved for a provider, or None."""
+        """Return the OAuth application saved for a provider, or None."""
         sql = "SELECT client_id, client_secret, tenant_id, public_client FROM oauth_apps WHERE provider = ?"
         row = self._database.row(sql, (provider,))
         return None if row is None else OAuthApp(provider, row[0], row[1], row[2], bool(row[3]))
 
     def put(self, app: OAuthApp) -> None:
-        """Save an application, replacing the previous one. Call it inside a transaction."""
+        """Save an OAuth application, replacing the provider's previous one. Call it inside a transaction."""
         at = to_timestamp(self._clock.now())
         facts = (app.provider, app.client_id, app.client_secret, app.tenant_id, int(app.public_client), at)
         self._database.change(_SAVE_APP, facts)
 
     def remove(self, provider: OAuthProvider) -> None:
-        """Delete a saved application. Call it inside a transaction. Raises NothingToRemove."""
+        """Delete the saved OAuth application of a provider. Call it inside a transaction.
+
+        Raises NothingToRemove if none is saved.
+        """
         if not self._database.run(OAUTH_APPS.delete().where(OAUTH_APPS.provider == provider)):
             raise NothingToRemove(what="saved OAuth application")
 

@@ -66,7 +66,8 @@ class PartCache:
         return reading
 
     def _write(self, number: int, chunks: Iterable[bytes]) -> int:
-        """Write the content of a part, and return its size in bytes. `number`: row number of the part.
+        """Write the content of a cached part of a message, and return its size in bytes. `number`: row number of the
+        part.
 
         On success the part counts as being read, so that it is not evicted before the caller has made a reader. On an
         error the part is deleted.
@@ -97,14 +98,17 @@ class PartCache:
         return size
 
     def read_chunk(self, number: int, position: int) -> bytes | None:
-        """Return the chunk at `position` (from 0) of the part with this row number; None if it was deleted."""
+        """Return a chunk of a cached message part; None if it was deleted.
+
+        `number`: row number of the part. `position`: number of the chunk, from 0.
+        """
         sql = "SELECT content FROM cached_chunks WHERE part = ? AND position = ?"
         found: bytes | None = self._database.value(sql, (number, position))
         self._database.release_memory()  # Otherwise each connection keeps pages that are not read again.
         return found
 
     def release(self, number: int) -> None:
-        """Record that one reader of the part with this row number was closed."""
+        """Record that one reader of a cached message part was closed. `number`: row number of the part."""
         with self._lock:
             self._read[number] -= 1
             if not self._read[number]:
@@ -133,9 +137,10 @@ class PartCache:
         return self._database.value("SELECT 1 FROM cached_parts WHERE number = ?", (number,)) is not None
 
     def evict_one(self, limit: int) -> bool:
-        """Evict the least recently used part that nobody reads, if the cache is larger than `limit` bytes.
+        """Delete the least recently used item of the cache that nobody reads, if the cache is larger than `limit`
+        bytes.
 
-        Returns False if nothing was evicted.
+        Returns False if nothing was deleted.
         """
         with self._database.transaction(), self._lock:
             if self._total_size() <= limit:
@@ -147,7 +152,7 @@ class PartCache:
         return False
 
     def _evict(self, limit: int) -> None:
-        """Evict the least recently used parts that nobody reads, until the cache is within `limit` bytes."""
+        """Delete the least recently used items that nobody reads, until the cache is within `limit` bytes."""
         with self._database.transaction(), self._lock:
             total = self._total_size()
             if total <= limit:
@@ -167,7 +172,10 @@ class PartCache:
 
 
 class CachedPartReader:
-    """Iterator over the content of a cached part. The part cannot be evicted until the reader is closed."""
+    """Iterator over the content of a cached attachment or raw message, in chunks of bytes.
+
+    The content stays in the cache until the reader is closed.
+    """
 
     def __init__(self, cache: PartCache, number: int, size: int) -> None:
         self._cache, self._number, self.size = cache, number, size
@@ -175,7 +183,7 @@ class CachedPartReader:
         self._is_closed = False
 
     def __iter__(self) -> Iterator[bytes]:
-        """Return the reader itself: a part can be iterated only once."""
+        """Return the reader itself, so the content can be iterated only once."""
         return self
 
     def __next__(self) -> bytes:
@@ -191,7 +199,7 @@ class CachedPartReader:
         return chunk
 
     def close(self) -> None:
-        """Allow the part to be evicted again. Idempotent."""
+        """Allow the cache to evict the content again. Idempotent."""
         if not self._is_closed:
             self._is_closed = True
             self._cache.release(self._number)

@@ -62,17 +62,18 @@ _PUT_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET val
 
 
 def write_log_end(database: Database, count: int, head: str) -> None:
-    """Store the end of the log: its number of rows, and the head (see the module) that the next row will be
-    chained to.
+    """Store the end of the audit log: its number of rows, and the HMAC (`head`) that the next row will be chained
+    to.
     """
     database.change_many(_PUT_META, (("audit_head", head), ("audit_count", str(count))))
 
 
 class LogRechainer:
-    """Replaces the seals of all rows of a log, when the store gets a new key. Rows must be added from the first one on.
+    """Computes the HMACs of all rows of an audit log again, when the store gets a new key. Add the rows from the first
+    one on.
 
-    `head` and `seal`: the functions that compute heads and seals with the new key. `each`: called now and then with the
-    number of rows done and the total.
+    `seal` and `head`: the functions that compute, with the new key, the HMAC in a row and the one that the next row is
+    chained to. `each`: called now and then with the number of rows done and the total.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class LogRechainer:
         self._sealed: list[tuple[bytes, int]] = []
 
     def add_row(self, row: Sequence[Any], count: int) -> None:
-        """Compute the new seal of the next row. `row` ends with its old seal. `count`: the total number of rows, for
+        """Compute the new HMAC of the next row. `row` ends with its old HMAC. `count`: the total number of rows, for
         progress.
         """
         self._last = self._seal(self._head(self._number, self._last), row[:-1])
@@ -98,9 +99,9 @@ class LogRechainer:
             self._each(self._number, count)
 
     def finish(self, *, is_right: bool) -> None:
-        """Write the remaining seals and the end of the log.
+        """Write the remaining HMACs and the end of the log.
 
-        `is_right`: whether the old log was intact. If not, a random head is stored, so that the new log is found broken
+        `is_right`: whether the old log was intact. If not, a random end is stored, so that the new log is found altered
         too.
         """
         self._write_seals()
@@ -212,7 +213,7 @@ class Audit:
         self._checking = threading.Lock()
 
     def start_log(self) -> None:
-        """Store the head of the empty log when a store is created, so that a later deletion of all rows is noticed."""
+        """Store the HMAC of the empty log when a store is created, so that a later deletion of all rows is noticed."""
         self._write_end(0, b"")
 
     def record(
@@ -308,7 +309,7 @@ class Audit:
 
     @contextmanager
     def exclusive_check(self) -> Iterator[None]:
-        """Let no other check of the log run inside this context. Raises LogBeingChecked if one is running."""
+        """Prevent other checks of the audit log inside this context. Raises LogBeingChecked if one is running."""
         if not self._checking.acquire(blocking=False):
             raise LogBeingChecked(retry_after=_RETRY_CHECK_AFTER)
         try:
@@ -317,11 +318,10 @@ class Audit:
             self._checking.release()
 
     def rechain(self, key: bytes, each: Callable[[int, int], None]) -> AuditCheck:
-        """Replace all seals of the log by seals with another key. Use it only in a copy of the store.
+        """Compute the HMACs of all rows again with another key. Use it only in a copy of the store.
 
-        If the log was altered, the new log is as well: from the first altered row on, the old seals stay, and the
-        stored head matches no row. The result describes that place. A transaction has a thousand rows. `each`: called
-        now and then with the number of rows done and the total.
+        If the log was altered, the new log is found altered at the same row, which the result describes. A transaction
+        has a thousand rows. `each`: called now and then with the number of rows done and the total.
         """
         to = Audit(self._database, key, self._clock)
         sealer = LogRechainer(self._database, to._head, to._seal, each)
@@ -368,9 +368,9 @@ class Audit:
                 time.sleep(pause)
 
     def _read_end(self) -> tuple[int, str, int]:
-        """Return the stored number of rows, the stored head, and the highest row number, all read in one statement.
+        """Return the stored number of rows, the HMAC that the next row is chained to, and the highest row number.
 
-        A missing or invalid value becomes 0 or ''.
+        All are read in one statement. A missing or invalid value becomes 0 or ''.
         """
         row = self._database.row(
             "SELECT (SELECT value FROM meta WHERE name = 'audit_count'),"

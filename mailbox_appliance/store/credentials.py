@@ -470,9 +470,9 @@ _RETRY_SOON = 1
 
 
 class LoginAttempts:
-    """Counts failed sign-ins and limits their number within FAILURE_WINDOW.
+    """Counts failed sign-ins of the last 15 minutes, and limits them.
 
-    Failures are counted by bucket: a name such as that of an email address or a client address.
+    Failures are counted per bucket, for example one for each email address and one for each client address.
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -482,21 +482,20 @@ class LoginAttempts:
         self._swept_at = 0
 
     def require_room(self, limits: Mapping[str, int]) -> None:
-        """Raise Throttled if a bucket has reached its limit of failures. Only reads.
+        """Raise Throttled if too many sign-ins failed recently. Changes nothing.
 
-        `limits`: the maximum of failures by bucket. `retry_after` of Throttled is in seconds, until all buckets allow
-        an attempt.
+        `limits`: bucket, such as an email or client address -> maximum of failures. `retry_after` of Throttled: seconds
+        until all buckets allow an attempt.
         """
         if wait := max(self._seconds_to_wait(bucket, limit) for bucket, limit in limits.items()):
             raise Throttled(retry_after=wait)
 
     @contextmanager
     def reserve(self, limits: Mapping[str, int]) -> Iterator[None]:
-        """Count a running sign-in attempt in each bucket until the context ends, so that parallel attempts cannot
-        exceed a limit.
+        """Count a running sign-in attempt until the context ends, so that parallel attempts cannot exceed a limit.
 
-        `limits`: the maximum of failures by bucket. Raises Throttled if failures and running attempts reach a limit.
-        The reservation is in memory only; call `record_failure` if the attempt fails.
+        `limits`: bucket, such as an email or client address -> maximum of failures. Raises Throttled if failures and
+        running attempts reach a limit. The reservation is in memory only; call `record_failure` if the attempt fails.
         """
         with self._lock:
             self.require_room(limits)
@@ -510,7 +509,9 @@ class LoginAttempts:
                 self._under_way -= Counter(limits.keys())
 
     def record_failure(self, buckets: Collection[str]) -> None:
-        """Record a failed sign-in at this moment in each bucket. Call it inside a transaction."""
+        """Record a failed sign-in at this moment in each bucket, such as an email or client address. Call it inside a
+        transaction.
+        """
         now = to_millis(self._clock.now())
         if abs(now - self._swept_at) >= _FAILURES_SWEPT_EVERY:
             self._swept_at = now
@@ -518,7 +519,7 @@ class LoginAttempts:
         self._database.change_many("INSERT INTO attempts VALUES (?, ?)", [(bucket, now) for bucket in buckets])
 
     def clear(self, bucket: str) -> None:
-        """Delete the recorded failures of a bucket. Call it inside a transaction."""
+        """Delete the recorded failures of a bucket, such as an email address. Call it inside a transaction."""
         self._database.run(ATTEMPTS.delete().where(ATTEMPTS.bucket == bucket))
 
     def _seconds_to_wait(self, bucket: str, limit: int) -> int:

@@ -1,15 +1,15 @@
 """Writing delivery operations: one row for each accepted request to send, found again by its idempotency key.
 
-Each phase of sending is committed to the disk before its act begins (`synchronous=FULL`). So after a crash the row
-shows how far the attempt may have come. Statuses, and the methods that change them:
+Each phase of sending is committed to the disk before it begins (`synchronous=FULL`). So after a crash the row shows how
+far the attempt may have come. Statuses, and the methods that change them:
 
     (none) --accept--> sending --enter_phases: connecting, envelope, data, dot--> succeeded | failed | uncertain
        |                 |  ^ `--withdraw (not sent to anyone, and not shown to any client)--> (none)
        |         requeue |  | begin_sending, when it is due
        `--accept-------> queued --cancel, fail_queued--> failed      uncertain --confirm, resolve--> succeeded | failed
 
-"Shown" means that a client has received the operation in a response, or is about to. "Our copy" is the copy of a sent
-message that the appliance shows in the folder Sent, and files there.
+"Shown" means that a client has received the operation in a response, or is about to. The "local copy" of a sent message
+is the one that the appliance shows in the folder Sent at once, and files there on the server later.
 """
 
 import json
@@ -236,7 +236,7 @@ class Deliveries:
     def mark_shown(self, operation_id: str) -> bool:
         """Record that a client is about to receive the operation in a response; from now on it cannot be withdrawn.
 
-        Returns False if it was already withdrawn.
+        Returns False if it has been withdrawn.
         """
         if self._database.value("SELECT shown FROM delivery_operations WHERE id = ?", (operation_id,)):
             return True  # A shown operation stays shown.
@@ -291,8 +291,8 @@ class Deliveries:
         return bool(queued)
 
     def enter_phases(self, operation_id: str, *phases: Phase, provider_draft_id: str | None = None) -> bool:
-        """Record the next phases of sending; they are on the disk when this returns. Call it before the act of the last
-        phase.
+        """Record that sending enters its next phase, such as `data`. It is on the disk when this returns; call it
+        before the phase.
 
         Pass several phases only if nothing happens between them. `provider_draft_id`: if a provider's API is about to
         send a draft, the draft's ID there. Returns False if the operation has ended or its mailbox is gone.
@@ -306,9 +306,9 @@ class Deliveries:
     # --- outcomes -----------------------------------------------------------------------------------------------------
 
     def succeed(self, operation_id: str, sent: SentCopy | None, *, reply_code: int) -> None:
-        """Record that the server accepted the message, and that our copy must be filed in Sent.
+        """Record that the server accepted the message, and that a copy of it must be filed in Sent.
 
-        `sent`: folder and content of our copy, which the mirror then shows at once; None if it cannot be shown yet.
+        `sent`: folder and content of that copy, which clients then see at once; None if it cannot be shown yet.
         `reply_code`: the SMTP reply code.
         """
         ending = DeliveryOutcome("succeeded", reply_code=reply_code)
@@ -364,11 +364,11 @@ class Deliveries:
         return str(operation_id), is_new
 
     def confirm(self, operation_id: str, found: FoundCopy | None, sent: SentCopy | None) -> bool:
-        """Change an operation from `uncertain` to `succeeded`, because the message was found at the server.
+        """Change an operation from `uncertain` to `succeeded`, because its message was found at the server.
 
-        `found`: the place where it was found. In Sent or in all mail, that message becomes the sent message. Otherwise
-        our copy (`sent`) is shown and filed, as after any success. Returns False if the operation is no longer
-        uncertain.
+        `found`: the place where it was found. If that is Sent or all mail, the found message becomes the result.
+        Otherwise the local copy (`sent`) is shown and filed in Sent, as after any success. Returns False if the
+        operation is no longer uncertain.
         """
         with self._database.transaction(durable=True):
             if not self._end_delivery(operation_id, DeliveryOutcome("succeeded", came_from="uncertain")):
@@ -381,7 +381,8 @@ class Deliveries:
     def resolve(self, operation_id: str, outcome: DeliveryStatus, sent: SentCopy | None = None) -> None:
         """Change an operation from `uncertain` to the outcome that a person chose: `succeeded` or `failed`.
 
-        `sent`: our copy to show in the mirror after a success. Raises NotUncertain if the operation has another status.
+        `sent`: folder and content of the copy for Sent, to show it at once after a success. Raises NotUncertain if the
+        operation has another status.
         """
         code = "resolved_as_failed" if outcome == "failed" else None
         with self._database.transaction(durable=True):
@@ -427,8 +428,10 @@ class Deliveries:
     # --- our copy -----------------------------------------------------------------------------------------------------
 
     def add_copy(self, operation_id: str, sent: SentCopy) -> None:
-        """Add our copy of a sent message to the mirror, if `succeed` could not do that. Does nothing if the mirror has
-        it.
+        """Add the local copy of a sent message to the mirrored mail, if `succeed` could not. Does nothing if it is
+        there.
+
+        `sent`: folder and content of the copy.
         """
         with self._database.transaction(durable=True):
             there = "SELECT 1 FROM messages WHERE id = (SELECT result_id FROM delivery_operations WHERE id = ?)"
@@ -439,7 +442,7 @@ class Deliveries:
         return end_delivery(self._database, operation_id, ending, self._clock.now())
 
     def _expect_copy(self, operation_id: str, sent: SentCopy | None) -> None:
-        """Record that our copy must be filed in Sent. `sent`: the copy to show in the mirror at once; None shows
+        """Record that a copy of the sent message must be filed in Sent. `sent`: the copy to show at once; None shows
         nothing yet.
         """
         if sent is not None:
@@ -448,10 +451,10 @@ class Deliveries:
         self._database.change(sql, (to_millis(self._clock.now()), operation_id))
 
     def _adopt_as_copy(self, operation_id: str, found: FoundCopy) -> None:
-        """Use a message that was found in Sent instead of filing our copy.
+        """Use a message that was found in Sent as the operation's result, so that no copy must be filed.
 
-        If sync has mirrored the found message, the operation's result becomes that row, and our copy is deleted.
-        Otherwise our copy gets the UID of the found message.
+        If sync has already mirrored the found message, that row becomes the result, and the local copy is deleted.
+        Otherwise the local copy gets the UID of the found message.
         """
         sql = "SELECT m.id, t.id FROM messages m JOIN threads t ON t.number = m.thread WHERE m.folder = ? AND m.uid = ?"
         row = self._database.row(sql, (found.folder.number, found.uid))
@@ -466,9 +469,9 @@ class Deliveries:
         delete_message_bytes(self._database, operation_id)
 
     def _add_copy(self, operation_id: str, sent: SentCopy) -> None:
-        """Add our copy to the mirror under the message ID that clients were promised.
+        """Add the local copy of a sent message to the mirrored mail, under the message ID that the operation reserved.
 
-        If the message belongs to a thread that the mirror has, the operation's thread ID is changed to that thread.
+        If the message belongs to a stored thread, the operation's thread ID is changed to that of the thread.
         """
         row = self._database.row(
             "SELECT result_id, result_thread_id FROM delivery_operations WHERE id = ?", (operation_id,)

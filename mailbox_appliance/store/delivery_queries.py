@@ -276,9 +276,9 @@ class _StoredChunks(Content):
 
 
 def find_sent_source(database: Database, account_id: str, result_id: str) -> Content | None:
-    """Return a sent message with its Bcc header while our copy still has to be filed in Sent; otherwise None.
+    """Return a sent message with its Bcc header, as it will be filed in Sent; None if it is filed or needs no filing.
 
-    `result_id`: the message ID that the operation promised to clients.
+    `result_id`: the ID of the sent message.
     """
     row = database.row(
         "SELECT d.id, m.wire, m.bcc_header FROM delivery_operations d JOIN delivery_messages m ON m.operation = d.id"
@@ -376,7 +376,9 @@ class DeliveryLists:
         return tuple(map(to_scheduled, page)), page[-1][-1] if len(rows) > limit else None
 
     def find_source(self, account_id: str, message_id: str) -> Content | None:
-        """Return the raw message of our copy of a sent message while it is not filed in Sent yet; otherwise None."""
+        """Return the bytes of a sent message that is not filed in Sent on the server yet; None for any other
+        message.
+        """
         return find_sent_source(self._database, account_id, message_id)
 
     def count_open(self, account_ids: Collection[str]) -> dict[str, int]:

@@ -74,7 +74,9 @@ class Folders:
         return tuple(map(_to_folder, self._database.rows(_SHOWN, (account_id,))))
 
     def count_labeled(self, number: int) -> int:
-        """Return the number of messages that a label folder shows. `number`: the folder's row number."""
+        """Return the number of messages that have a label. `number`: row number of the folder that stands for the
+        label.
+        """
         return int(self._database.value("SELECT count(*) FROM message_labels WHERE folder = ?", (number,)))
 
     def find_by_role(self, account_id: str, role: FolderRole) -> MirroredFolder | None:
@@ -96,10 +98,10 @@ class Folders:
         return None if row is None else _to_mirrored(row)
 
     def get_message_folder(self, folder: MirroredFolder) -> MirroredFolder:
-        """Return the folder that contains the messages of a folder: for a label folder that of all mail, else the
-        folder itself.
+        """Return the folder in which the messages of a folder are stored.
 
-        Raises AllMailHidden if the server does not show the folder of all mail.
+        On a server with labels, such as Gmail, that is the folder of all mail for each folder that stands for a label.
+        Otherwise it is the folder itself. Raises AllMailHidden if the server does not show the folder of all mail.
         """
         return folder if folder.label is None else self.find_all_mail(folder.account_id) or folder
 
@@ -127,8 +129,8 @@ class Folders:
 
         - roles: path -> role; by default the roles are computed from the listing and the member's mapping.
 
-        A folder whose path stays keeps its ID. The messages of a removed folder become gone and are kept for now, since
-        they may have moved or the folder may have been renamed. Raises NotFound if the mailbox is gone.
+        A folder whose path stays keeps its ID. The messages of a removed folder are marked `gone` and kept for now,
+        since they may have moved or the folder may have been renamed. Raises NotFound if the mailbox is gone.
         """
         with self._database.transaction():
             account = self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
@@ -155,10 +157,10 @@ class Folders:
         return self.list(account_id)
 
     def detach_unlabeled(self, account_id: str, home: str) -> bool:
-        """Mark those messages as gone that a release without support for labels mirrored, so that sync finds them
+        """Mark messages as `gone` that a release without support for labels mirrored, so that the next sync finds them
         again.
 
-        Such a release may have stored a message once for each of its folders. Sync then recognizes one of these rows,
+        Such a release may have stored a message once for each of its labels. Sync then recognizes one of these rows,
         and the others are deleted. `home`: path of the folder of all mail. Returns whether sync has to find any message
         again. If interrupted, call it again. Do not call it during a sync of the mailbox.
         """
@@ -232,7 +234,8 @@ class Folders:
             self._database.change(sql, (json.dumps(mapping), account_id))
 
     def _remove_folder(self, account: int, number: int, kept: set[str]) -> None:
-        """Remove a folder that the server no longer lists. Its messages become gone, in another folder.
+        """Remove a folder that the server no longer lists. Its messages are kept for now in another folder, marked
+        `gone`.
 
         `account`, `number`: row numbers of mailbox and folder. `kept`: paths of the folders that stay.
         """
@@ -248,7 +251,9 @@ class Folders:
             moves.evacuate_folder(self._database, number, refuge)
 
     def _set_labels(self, account: int, listed: Sequence[ListedFolder]) -> bool:
-        """Store which folders are label folders. Returns True if the mailbox had none before and has some now."""
+        """Store which folders stand for a label, on a server with labels. Returns True if the mailbox had none
+        before.
+        """
         has_labels = self._database.value(_LABELED, (account,)) is not None
         if has_labels or any(folder.label is not None for folder in listed):
             rows = [(folder.label, account, folder.path) for folder in listed]

@@ -121,7 +121,7 @@ Slot = FileSlot | PassphraseSlot | KeyringSlot
 
 
 def require_distinct_kinds(slots: tuple[Slot, ...]) -> None:
-    """Raise ValueError if there are no key slots, or two of the same kind."""
+    """Raise ValueError unless a key file has at least one way to unlock its key (slot), and each kind at most once."""
     if not slots or len({type(slot) for slot in slots}) < len(slots):
         raise ValueError("no key slot, or two of the same kind")
 
@@ -146,7 +146,7 @@ def wrap_with_kek(key: "StoreKey", passphrase: str) -> tuple[PassphraseSlot, byt
     """Return a key slot with the master key encrypted with a passphrase, and the 32-byte key derived from the
     passphrase.
 
-    The derived key unlocks the slot (`unlock_slot`) without the slow derivation. Raises Invalid if the passphrase does
+    With the derived key, `unlock_slot` needs no second derivation, which is slow. Raises Invalid if the passphrase does
     not pass `require_passphrase`.
     """
     require_passphrase(passphrase)
@@ -166,7 +166,7 @@ def wrap_with_keyring(key: "StoreKey", kek: bytes) -> KeyringSlot:
 def rewrap_slots(
     slots: tuple[Slot, ...], old: "StoreKey", new: "StoreKey", passphrase: str | None, *, file: Path | str
 ) -> tuple[Slot, ...]:
-    """Return key slots of the same kinds that contain another master key, and are unlocked in the same way as before.
+    """Return the same ways to unlock a key (slots), but for another master key.
 
     `old`, `new`: the keys before and after. `passphrase`: required if there is a passphrase slot. `file`: name of the
     key file for errors. Raises PassphraseNeeded, PassphraseWrong, KeychainLocked.
@@ -187,10 +187,10 @@ def rewrap_slots(
 
 
 def slots_for_backup(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
-    """Return the key slots that a backup of the store should contain.
+    """Return the ways to unlock the key (slots) that a backup of the store should contain.
 
-    These are all slots, but not the unencrypted key if a passphrase unlocks the backup. A slot of the keychain alone
-    does not unlock it on another computer, so the unencrypted key is included then.
+    The unencrypted key is left out if there is a passphrase. A slot of the keychain alone does not unlock a backup on
+    another computer, so the unencrypted key is kept then.
     """
     sealed = any(isinstance(slot, PassphraseSlot) for slot in slots)
     return tuple(slot for slot in slots if not (sealed and isinstance(slot, FileSlot)))
@@ -220,7 +220,7 @@ def new_recovery_passphrase() -> str:
 def unlock_slots(
     slots: tuple[Slot, ...], store_id: str, passphrase: str | None = None, *, file: Path | str = "the key file"
 ) -> bytes:
-    """Return the master key from the first usable key slot.
+    """Return the master key from a key file's slots, the ways to unlock it.
 
     They are tried in this order: the unencrypted key, the passphrase if one is given, the keychain. `file`: name of the
     key file for errors. Raises PassphraseWrong, KeychainLocked, and PassphraseNeeded if only a passphrase can unlock
@@ -523,10 +523,10 @@ def read_key_file(file: Path) -> KeyFile | None:
 
 
 def read_slots(file: Path, master: bytes) -> tuple[Slot, ...]:
-    """Return the key slots of a key file. For a file of one line (release 0.10), it is one slot with `master`
-    unencrypted.
+    """Return the ways to unlock the key (slots) in a key file.
 
-    Raises KeyDamaged, FileNotFoundError.
+    A file of one line (release 0.10) counts as a slot with the unencrypted key `master`. Raises KeyDamaged,
+    FileNotFoundError.
     """
     there = read_key_file(file)
     return (wrap_in_file(master),) if there is None else there.slots
@@ -548,8 +548,8 @@ def render_key_file(key: StoreKey, slots: tuple[Slot, ...]) -> bytes:
 def write_key(file: Path, key: StoreKey) -> None:
     """Write the key file; a crash leaves either the old file or the new one.
 
-    If the file exists and contains the same key of the same store, its slots are kept. Otherwise the new file has one
-    slot with the unencrypted key.
+    If the file exists and contains the same key of the same store, the ways to unlock it (slots) are kept. Otherwise
+    the new file contains the key unencrypted.
     """
     replace_key_file(file, render_key_file(key, _existing_slots(file, key) or (wrap_in_file(key.master),)))
 

@@ -3,8 +3,8 @@
 Each batch of messages is one transaction. Messages are added with their header only or complete, and may get their body
 later. `moves.py` recognizes messages that were moved, and deletes those that are gone.
 
-"Our" messages are drafts and copies of sent messages that the appliance made. They get their IDs before the server has
-them, and these promised IDs never change.
+"Local messages" are drafts and copies of sent messages that the appliance made. They get their IDs before the server
+has them. These IDs never change, since clients know them.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -68,11 +68,12 @@ _SET_PLACE = "UPDATE messages SET folder = ?, uid = ?, size = ?, internal_date =
 def set_message_uid(
     database: Database, account: int, message_id: str, uid: int | None, size: int | None, at: int | None
 ) -> None:
-    """Record the UID that the server gave one of our messages, with its size and date (milliseconds) there.
+    """Record the UID that the server gave a draft or sent copy of the appliance, with its size and date (milliseconds)
+    there.
 
     All three may be None if the server did not report them. If sync has already mirrored the message, that row is
-    deleted, and its UID and other facts go to our message. If another message has the UID, nothing is recorded. Call it
-    inside a transaction.
+    deleted, and its UID and other facts go to the message with this ID. If another message has the UID, nothing is
+    recorded. Call it inside a transaction.
     """
     double = database.row(_SEEN_DOUBLE, (uid, message_id))
     if double is None:
@@ -87,10 +88,11 @@ def set_message_uid(
 
 
 def record_server_copy(database: Database, account: int, folder: int, message_id: str, seen: MessageIdentity) -> None:
-    """Record the place, flags and provider's IDs of one of our messages that was found at a provider with message IDs.
+    """Record the place, flags and provider's IDs of a draft or sent copy of the appliance, after it was found at the
+    server.
 
-    `folder`: row number of the folder where it was found. `seen`: the facts of the found message. Rows that sync made
-    for the same message are deleted. Call it inside a transaction.
+    For providers with message IDs only. `folder`: row number of the folder where it was found. `seen`: the facts of the
+    found message. Rows that sync made for the same message are deleted. Call it inside a transaction.
     """
     number = database.value("SELECT number FROM messages WHERE id = ? AND account = ?", (message_id, account))
     if number is None or seen.provider_id is None:
@@ -104,10 +106,11 @@ def record_server_copy(database: Database, account: int, folder: int, message_id
 
 
 def _replace_doubles(database: Database, account: int, doubles: Sequence[int], ours: ProviderIds) -> None:
-    """Delete the rows that sync made for one of our messages, and move our message to the provider's thread.
+    """Delete the rows that sync made for a local draft or sent copy, and move the local message to the provider's
+    thread.
 
-    `doubles`: numbers of those rows. `ours`: our message with the provider's IDs. If our thread has no provider's ID
-    yet, it gets this one, so that the thread ID promised to clients stays valid.
+    `doubles`: numbers of those rows. `ours`: the local message with the provider's IDs. If its thread has no provider's
+    ID yet, it gets this one, so that the thread ID that clients know stays valid.
     """
     is_new = database.value(_THREAD_IS_NEW, (ours.number,)) is not None
     if is_new:
@@ -308,7 +311,8 @@ def insert_messages(
 ) -> tuple[str, ...]:
     """Insert new messages with their threads and index entries, and return their IDs. Call it inside a transaction.
 
-    `promised`: message ID and thread ID for a single message of ours that the server does not have yet; it gets no UID.
+    `promised`: message ID and thread ID for a single draft or sent copy that the server does not have yet; it gets no
+    UID.
     """
     owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
     moments = [to_millis(message.internal_date) for message, _ in batch]
@@ -373,8 +377,9 @@ def _body_row(number: int, parsed: ParsedMessage) -> tuple[object, ...]:
 
 
 def _adopt_pending(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage]) -> list[ArrivingMessage]:
-    """Give our messages without UID the UIDs of those messages in the batch that match them, and return the other
-    messages.
+    """Give local drafts and sent copies without UID the UIDs of messages in the batch that have the same Message-ID.
+
+    Returns the other messages of the batch.
     """
     owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
     named = (as_json({own for own in owns if own}), place.account, place.folder)
@@ -396,9 +401,10 @@ def _adopt_pending(database: Database, place: ArrivalPlace, batch: Sequence[Arri
 
 
 def _set_adopted_ids(database: Database, place: ArrivalPlace, adopted: Sequence[tuple[int, FetchedMessage]]) -> None:
-    """Give our messages the provider's IDs, labels and flags of the messages that were found at the server.
+    """Give local drafts and sent copies the provider's IDs, labels and flags of the messages that were found at the
+    server.
 
-    `adopted`: pairs of our message's row number and the found message.
+    `adopted`: pairs of the local message's row number and the found message.
     """
     moves.set_provider_ids(
         database,
@@ -443,7 +449,9 @@ _HAS_LABELS = "SELECT 1 FROM folders WHERE account = ? AND label IS NOT NULL LIM
 
 @dataclass(frozen=True)
 class PendingCopy:
-    """The promised message ID and thread ID of one of our messages, which is mirrored before the server has it."""
+    """The message ID and thread ID of a draft or sent copy that is mirrored before the server has it. Clients know
+    these IDs.
+    """
 
     message_id: str
     thread_id: str
@@ -507,8 +515,8 @@ class MailboxWriter:
         """Add messages of a folder, and return the IDs of the new ones.
 
         `large`: the messages come without their attachments. A message that is stored without its body gets it; a
-        complete one is skipped. A message of ours in this folder without UID, but with the same Message-ID, gets the
-        UID instead of a second row. If the folder is gone, nothing is added.
+        complete one is skipped. A local draft or sent copy in this folder without UID, but with the same Message-ID,
+        gets the UID instead of a second row. If the folder is gone, nothing is added.
         """
         return self._add(folder, batch, LARGE if large else WHOLE)
 
@@ -526,7 +534,7 @@ class MailboxWriter:
     def add_pending(
         self, folder: MirroredFolder, message: FetchedMessage, parsed: ParsedMessage, copy: PendingCopy
     ) -> None:
-        """Add a message of ours to a folder before the server has it, under the promised IDs in `copy`.
+        """Add a draft or sent copy to a folder before the server has it, under the IDs in `copy`, which clients know.
 
         Pass `parsed` through `with_searched_words` before the transaction, since that takes long. Call it inside a
         transaction.
@@ -544,7 +552,7 @@ class MailboxWriter:
                 self.set_uid(copy.message_id, None)
 
     def drop_pending(self, message_id: str) -> None:
-        """Delete a message of ours that has no UID, because another row takes its place. Call it inside a
+        """Delete a local draft or sent copy that has no UID, because another row takes its place. Call it inside a
         transaction.
         """
         number = self._database.value("SELECT number FROM messages WHERE id = ? AND uid IS NULL", (message_id,))
@@ -577,10 +585,11 @@ class MailboxWriter:
     def set_uid(
         self, message_id: str, uid: int | None, size: int | None = None, internal_date: datetime | None = None
     ) -> None:
-        """Record the UID that the server gave one of our messages, with its size in bytes and date there.
+        """Record the UID that the server gave a draft or sent copy of the appliance, with its size in bytes and date
+        there.
 
         All three may be None if the server did not report them. If sync has already mirrored the message, that row is
-        deleted, and its facts go to our message, whose ID stays. If another message has the UID, nothing is recorded.
+        deleted, and its facts go to the message with this ID. If another message has the UID, nothing is recorded.
         """
         millis = None if internal_date is None else to_millis(internal_date)
         with self._database.transaction():
@@ -589,10 +598,10 @@ class MailboxWriter:
                 set_message_uid(self._database, account, message_id, uid, size, millis)
 
     def record_server_copy(self, message_id: str, found: FoundCopy) -> None:
-        """Record the place where one of our messages was found at the server, and the provider's IDs of it, if it has
-        any.
+        """Record the place where a draft or sent copy of the appliance was found at the server, and the provider's IDs,
+        if any.
 
-        If sync has already mirrored the message, that row is deleted, and its facts go to our message, whose ID stays.
+        If sync has already mirrored the message, that row is deleted, and its facts go to the message with this ID.
         """
         seen = found.seen
         if found.uid is None or seen is None or seen.provider_id is None:
@@ -631,18 +640,19 @@ class MailboxWriter:
             moves.delete_messages(self._database, [row[0] for row in rows])
 
     def detach(self, folder_number: int, uids: Collection[int] | None) -> int:
-        """Mark messages as gone that a folder no longer contains, and return their number. Each batch is a transaction.
+        """Mark messages as `gone`, because their folder no longer contains them, and return their number.
 
         `uids`: None means all messages of the folder. The messages can be read until they are found in another place
-        (`reattach`) or deleted (`purge_gone`).
+        (`reattach`) or deleted (`purge_gone`). Each batch is a transaction.
         """
         return moves.detach_messages(self._database, folder_number, uids)
 
     def reattach(self, folder: MirroredFolder, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
-        """Recognize messages that were seen in this folder as stored ones that are gone, and move those here.
+        """Find stored messages marked `gone` among the messages that sync saw in a folder, and move them to that
+        folder.
 
-        A message with a provider's ID is recognized even if it is not gone. Returns the UIDs of the recognized
-        messages.
+        `sightings`: the messages seen. One with a provider's ID is found even if it is not marked `gone`. Returns the
+        UIDs of the messages found.
         """
         with self._database.transaction():
             account = self._find_account(folder.number)
@@ -651,7 +661,11 @@ class MailboxWriter:
             return moves.reattach_messages(self._database, account, folder.number, sightings)
 
     def find_other_folders(self, folder: MirroredFolder, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
-        """Return the row numbers of other folders of the mailbox in which one of these seen messages is mirrored."""
+        """Return the row numbers of the other folders of a mailbox that contain one of the messages that sync saw in
+        `folder`.
+
+        `sightings`: the messages seen. The folders are searched in the store, not at the server.
+        """
         account = self._find_account(folder.number)
         return (
             moves.find_other_folders(self._database, account, folder.number, sightings)
@@ -681,20 +695,21 @@ class MailboxWriter:
                 self._database.change("UPDATE messages SET attachments = ? WHERE number = ?", (changed, number))
 
     def has_gone(self, account_id: str) -> bool:
-        """Whether any message of a mailbox is gone: missing from its folder, and not found in another one yet."""
+        """Whether a mailbox has messages that are missing from their folder and were not found in another one yet."""
         sql = "SELECT 1 FROM messages WHERE account = ? AND gone = 1 LIMIT 1"
         return self._database.value(sql, (self._account_number(account_id),)) is not None
 
     def list_gone(self, account_id: str) -> frozenset[int]:
-        """Return the row numbers of the messages of a mailbox that are gone from their folder and not found in another
-        one yet.
+        """Return the row numbers of messages that are missing from their folder and were not found in another one
+        yet.
         """
         return moves.list_gone(self._database, self._account_number(account_id))
 
     def purge_gone(self, account_id: str, before: frozenset[int] | None = None) -> int:
-        """Delete the messages of a mailbox that are gone, and return their number. Each batch is a transaction.
+        """Delete the messages of a mailbox that are missing from their folder and were not found in another one.
 
-        `before`: row numbers from an earlier `list_gone`; only messages that were gone then and still are. None: all.
+        `before`: row numbers from an earlier `list_gone`; only these are deleted, if they are still missing. None: all.
+        Returns the number of deleted messages. Each batch is a transaction.
         """
         return moves.purge_gone(self._database, self._account_number(account_id), before)
 

@@ -284,7 +284,7 @@ class Messages:
         return to_whole_message(row), tuple(map(OwnText, json.loads(row[-1] or "[]")))
 
     def get_body(self, account_id: str, message_id: str) -> StoredBody:
-        """Return the body of a message. Raises NotFound."""
+        """Return the stored body of a message, as text and HTML, and whether it is stored yet. Raises NotFound."""
         row = self._database.row(
             "SELECT b.text, b.html, m.body FROM messages m JOIN accounts a ON a.number = m.account"
             " LEFT JOIN bodies b ON b.number = m.number WHERE m.id = ? AND a.id = ?",
@@ -349,7 +349,7 @@ class Messages:
         return None
 
     def find_by_message_id(self, account_id: str, message_id: str) -> str | None:
-        """Return the ID of the newest message with this canonical Message-ID, or None."""
+        """Return the ID of the newest message whose header has this canonical Message-ID, or None."""
         found = self._database.value(_BY_MESSAGE_ID, (account_id, message_id))
         return None if found is None else str(found)
 
@@ -520,10 +520,10 @@ class ThreadAssigner:
         return thread
 
     def _assign_by_provider(self, one: JoiningMessage, base: str, provided: str) -> _Thread:
-        """Return the thread with this provider's ID (`provided`).
+        """Return the thread with the provider's thread ID `provided`; give a message's thread this ID if there is none.
 
-        If there is none, the message's proposed thread gets this ID, unless it has another one; otherwise a thread is
-        created.
+        That is the thread with the ID in `one.proposed`, if it has no provider's ID yet; otherwise a new thread.
+        `base`: the base subject.
         """
         thread = self._provided.get(provided)
         if thread is None:
@@ -632,7 +632,7 @@ class ThreadAssigner:
 
 
 def _prefer_provider_threads(threads: Sequence[_Thread]) -> set[_Thread]:
-    """Return the threads that a message joins, among those that its Message-IDs lead to, in the order of these.
+    """Return the threads that a message joins, given the threads of its Message-IDs in order.
 
     If some have a provider's ID, the message joins only the last of them, since such threads are never merged.
     Otherwise it joins all.

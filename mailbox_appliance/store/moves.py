@@ -1,4 +1,4 @@
-"""Messages that were moved, are gone or are deleted; their row numbers, and the provider's IDs of messages.
+"""Recognizes messages that moved to another folder, and deletes those that are gone; also assigns row numbers.
 
     in a folder, with its UID --detach--> gone: no UID, still readable --reattach--> in the folder where it was seen
                                             `--purge: not found after every folder was checked--> (deleted)
@@ -176,9 +176,9 @@ _Fingerprint = tuple[str | None, int, int]  # facts of a message that never chan
 
 
 def detach_messages(database: Database, folder: int, uids: Collection[int] | None) -> int:
-    """Mark messages of a folder as gone, and return their number. Each batch is a transaction.
+    """Mark messages as `gone`, because their folder no longer contains them, and return their number.
 
-    `folder`: row number. `uids`: None means all messages of the folder.
+    `folder`: row number. `uids`: None means all messages of the folder. Each batch is a transaction.
     """
     if uids is None:
         rows = database.rows("SELECT uid FROM messages WHERE folder = ? AND uid IS NOT NULL", (folder,))
@@ -191,9 +191,10 @@ def detach_messages(database: Database, folder: int, uids: Collection[int] | Non
 
 
 def evacuate_folder(database: Database, folder: int, refuge: int) -> None:
-    """Mark all messages of a folder as gone, and keep them in the folder `refuge` for now. Each batch is a transaction.
+    """Move all messages of a folder to the folder `refuge`, and mark them as `gone`, before the folder is removed.
 
-    Call it before the folder is removed. Both folders are row numbers.
+    They wait there until sync finds them or they are deleted. Both folders are row numbers. Each batch is a
+    transaction.
     """
     numbers = [row[0] for row in database.rows("SELECT number FROM messages WHERE folder = ?", (folder,))]
     for batch in _batches(numbers):
@@ -204,8 +205,9 @@ def evacuate_folder(database: Database, folder: int, refuge: int) -> None:
 
 
 def detach_without_provider_id(database: Database, folder: int) -> None:
-    """Mark those messages of a folder as gone that have no provider's ID; they stay in the folder. Each batch is a
-    transaction.
+    """Mark those messages of a folder (row number) as `gone` that have no provider's ID, so that sync finds them again.
+
+    They stay in the folder. Each batch is a transaction.
     """
     rows = database.rows("SELECT number FROM messages WHERE folder = ? AND provider_id IS NULL AND gone = 0", (folder,))
     for batch in _batches([row[0] for row in rows]):
@@ -217,10 +219,11 @@ def detach_without_provider_id(database: Database, folder: int) -> None:
 def reattach_messages(
     database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]
 ) -> frozenset[int]:
-    """Recognize messages that sync saw in a folder as stored ones, and move those there. Call it inside a transaction.
+    """Find stored messages among the messages that sync saw in a folder, and move them to that folder.
 
-    The stored message must be gone, or have the same provider's ID. It gets the UID and the flags that were seen.
-    Returns the UIDs of the recognized messages. `account`, `folder`: row numbers.
+    `sightings`: the messages seen. A stored message must be marked `gone`, or have the same provider's ID. It gets the
+    UID and the flags that were seen. Returns the UIDs of the messages found. `account`, `folder`: row numbers. Call it
+    inside a transaction.
     """
     uids = as_json(sighting.uid for sighting in sightings)
     taken: dict[int, str | None] = dict(database.rows(_TAKEN_UIDS, (uids, folder)))
@@ -265,10 +268,11 @@ def _match_by_fingerprint(
 def _unambiguous_gone(
     database: Database, account: int, sightings: Sequence[MessageIdentity]
 ) -> dict[_Fingerprint, list[int]]:
-    """Return the gone messages without Message-ID whose size and date match exactly one seen message, and no other gone
-    one.
+    """Return the stored messages marked `gone` without Message-ID that exactly one seen message matches by size and
+    date.
 
-    The result is fingerprint -> a list with one row number.
+    Messages that share size and date with another one are left out. The result is fingerprint -> list with one row
+    number.
     """
     seen = Counter(_fingerprint_of(sighting) for sighting in sightings if sighting.message_id is None)
     gone: dict[_Fingerprint, list[int]] = {}
@@ -280,10 +284,10 @@ def _unambiguous_gone(
 def find_other_folders(
     database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]
 ) -> frozenset[int]:
-    """Return the row numbers of the other folders in which one of these seen messages is mirrored.
+    """Return the row numbers of the other folders that contain, in the store, a message that sync saw in `folder`.
 
-    Seen messages with a provider's ID are ignored: `reattach_messages` finds them in any folder. `account`, `folder`:
-    row numbers.
+    `sightings`: the messages seen. Those with a provider's ID are ignored: `reattach_messages` finds them in any
+    folder. `account`, `folder`: row numbers.
     """
     sightings = [sighting for sighting in sightings if sighting.provider_id is None]
     marks = {_fingerprint_of(sighting) for sighting in sightings}
@@ -295,8 +299,8 @@ def record_moves(database: Database, account: int, moves: Sequence[tuple[str, in
     """Record that the appliance has moved messages at the server. Call it inside a transaction.
 
     `moves`: for each message its ID, the row number of its new folder, and its new UID (None: unknown). If sync has
-    already mirrored the message in its new folder, that row is deleted, and the moved message keeps its ID. A message
-    whose UID is unknown, or belongs to another stored message, counts as gone until sync sees it.
+    already mirrored the message in its new folder, that row is deleted, and the moved message keeps its ID. If the UID
+    is unknown, or another stored message has it, the message is marked `gone` until sync sees it.
     """
     for identity, folder, uid in moves:
         if uid is None and database.value(_IS_THERE, (identity, folder)) is not None:
@@ -307,10 +311,10 @@ def record_moves(database: Database, account: int, moves: Sequence[tuple[str, in
 
 
 def purge_gone(database: Database, account: int, before: Collection[int] | None) -> int:
-    """Delete the messages of a mailbox (row number) that are gone, and return their number. Each batch is a
-    transaction.
+    """Delete the messages of a mailbox that are missing from their folder and were not found in another one.
 
-    `before`: row numbers from an earlier `list_gone`; only messages that were gone then and still are. None: all.
+    `account`: row number. `before`: row numbers from an earlier `list_gone`; only these are deleted, if they are still
+    missing. None: all. Returns the number of deleted messages. Each batch is a transaction.
     """
     numbers = sorted(list_gone(database, account))
     if before is not None:
@@ -326,7 +330,10 @@ def purge_gone(database: Database, account: int, before: Collection[int] | None)
 
 
 def list_gone(database: Database, account: int) -> frozenset[int]:
-    """Return the row numbers of the messages of a mailbox (row number) that are gone."""
+    """Return the row numbers of messages that are missing from their folder and were not found in another one yet.
+
+    `account`: row number of the mailbox.
+    """
     rows = database.rows("SELECT number FROM messages WHERE account = ? AND gone = 1", (account,))
     return frozenset(row[0] for row in rows)
 

@@ -85,7 +85,7 @@ class DeliverySchedule:
     def pull_forward_mailbox(self, account_id: str, now: datetime) -> None:
         """Make the retries of a mailbox due now, because its servers work again.
 
-        First attempts and evidence checks keep their times.
+        First attempts, and searches for the message of an uncertain operation, keep their times.
         """
         values = {"account": account_id, "now": to_millis(now), "at": to_timestamp(now)}
         with self._database.transaction():
@@ -98,12 +98,15 @@ class DeliverySchedule:
         return tuple(map(to_open_delivery, rows))
 
     def list_evidence_accounts(self, now: datetime) -> tuple[str, ...]:
-        """Return the IDs of the mailboxes with evidence checks that are due, longest due first."""
+        """Return the IDs of the mailboxes with uncertain operations whose message is due to be searched for, longest
+        due first.
+        """
         return tuple(row[0] for row in self._database.rows(_EVIDENCE_ACCOUNTS, (to_millis(now),)))
 
     def list_due_evidence(self, now: datetime, account_id: str) -> tuple[UncertainDelivery, ...]:
-        """Return the uncertain operations of a mailbox that are due for an evidence check, longest due first, at most
-        200.
+        """Return the uncertain operations of a mailbox whose message is due to be searched for in Sent and the inbox.
+
+        The longest due come first; at most 200 are returned.
         """
         rows = self._database.rows(
             "SELECT id, account_id, message_id_header, envelope, uncertain_at, evidence_looks, provider_draft_id"
@@ -125,7 +128,10 @@ class DeliverySchedule:
         )
 
     def schedule_evidence(self, operation_id: str, next_at: datetime | None) -> None:
-        """Record that an evidence check found nothing. `next_at`: time of the next check; None: do not check again."""
+        """Record that the message of an uncertain operation was searched for and not found.
+
+        `next_at`: time of the next search; None: do not search again.
+        """
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET evidence_next_at = ?, evidence_looks = evidence_looks + 1"
@@ -170,7 +176,7 @@ class DeliverySchedule:
 
 
 def _to_chore(row: Row) -> PostSendTask:
-    """Convert a row of _SELECT_CHORES."""
+    """Convert a row of _SELECT_CHORES to a follow-up task."""
     operation_id, account_id, kind, message_id, version, flag, attempts = row
     return PostSendTask(operation_id, account_id, kind, message_id, version, flag, attempts)
 

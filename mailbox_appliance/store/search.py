@@ -39,8 +39,8 @@ Condition = tuple[str, tuple[object, ...]]
 
 
 def find_label_folders(database: Database, account: int, names: Sequence[str]) -> tuple[int, ...] | None:
-    """Return the row numbers of the label folders for these labels, without regard to case; None if a label has no
-    folder.
+    """Return the row numbers of the folders that stand for these labels; None if a label has no folder. Case is
+    ignored.
 
     `account`: row number of the mailbox. `names`: labels that people made.
     """
@@ -52,16 +52,20 @@ def find_label_folders(database: Database, account: int, names: Sequence[str]) -
 
 
 def sort_rarest_first(database: Database, folders: Sequence[int]) -> tuple[int, ...]:
-    """Return these label folders (row numbers) in the order of their number of messages, the smallest first."""
+    """Return these folders by their number of messages, the smallest first.
+
+    `folders`: row numbers of folders that stand for labels.
+    """
     if len(folders) < 2:
         return tuple(folders)
     return tuple(sorted(folders, key=lambda number: int(database.value(_COUNT_LABELED, (number, _MAX_COUNTED)))))
 
 
 def label_condition(folders: Sequence[int], number: str) -> Condition:
-    """Return the SQL condition, with parameters, that at least one of these label folders shows a message.
+    """Return the SQL condition that a message has at least one of these labels, and its parameters.
 
-    `folders`: row numbers. `number`: SQL name of the column with the message's row number.
+    `folders`: row numbers of the folders that stand for the labels. `number`: SQL name of the column with the message's
+    row number.
     """
     marks = ", ".join("?" * len(folders))
     sql = f"EXISTS (SELECT 1 FROM message_labels o WHERE o.folder IN ({marks}) AND o.number = {number})"
@@ -71,10 +75,10 @@ def label_condition(folders: Sequence[int], number: str) -> Condition:
 def select_labeled(
     account: int, folder: int, others: Sequence[int], marks: Sequence[str], dates: Condition
 ) -> Condition:
-    """Return a SELECT, with parameters, of the row numbers of messages that all these label folders show.
+    """Return a SELECT of the row numbers of messages that have all these labels, and its parameters.
 
-    `folder`: the folder whose entries are read. `others`: the other folders. `marks`: SQL conditions on flags. `dates`:
-    SQL condition on the date, possibly empty. `account` and the folders are row numbers.
+    `folder`, `others`: row numbers of the folders that stand for the labels; the index of `folder` is read. `account`:
+    row number of the mailbox. `marks`: SQL conditions on flags. `dates`: SQL condition on the date, '' for none.
     """
     conditions = ["folder = ?", *marks]
     parameters: list[object] = [folder]
@@ -139,7 +143,7 @@ class SearchPlace:
     - folders: the folders to search.
     - excluded: the other folders, if the caller named none: spam and trash.
     - is_named: whether the caller named folders.
-    - shown: label folders to search, used instead of `folders`; their messages are stored in the folder of all mail.
+    - shown: folders that stand for labels, searched instead of `folders`; their messages are stored in all mail.
     """
 
     account: int
@@ -239,10 +243,10 @@ class QueryPlanner:
         )
 
     def find_label_folders(self, place: SearchPlace, wanted: MessageFilter) -> tuple[int, ...] | None:
-        """Return the row numbers of the label folders for the labels of a filter; None if labels must be found as IMAP
-        keywords.
+        """Return the row numbers of the folders that stand for the labels of a filter.
 
-        That is the case on a server without labels, and in folders that contain their messages, such as spam and trash.
+        Returns None if the filter has no labels, or if they must be found as IMAP keywords: on a server without labels,
+        and in folders that store their own messages, such as spam and trash.
         """
         if not wanted.labels or (place.is_named and not place.shown):
             return None
@@ -322,7 +326,10 @@ def _index_query(index: str, key: tuple[object, ...], place: SearchPlace | None,
 
 
 def _narrow_query(source: NumberQuery, needed: Sequence[Sequence[int]]) -> NumberQuery:
-    """Return a query of `messages`, restricted to messages that a label folder of each of these groups shows."""
+    """Restrict a query of `messages` to messages with certain labels.
+
+    `needed`: groups of folders that stand for labels; a message must have a label of each group.
+    """
     conditions = [label_condition(folders, "messages.number") for folders in needed]
     sql = "".join(f" AND {sql}" for sql, _ in conditions)
     return NumberQuery(source.sql + sql, (*source.parameters, *(value for _, values in conditions for value in values)))
@@ -494,9 +501,9 @@ class Search:
         return self._find_by_lookup(places, match, wanted, below, limit)
 
     def _scopes(self, accounts: Sequence[int]) -> list[str]:
-        """Return the words of the index column `scope` that restrict a search to these mailboxes (row numbers).
+        """Return the words to add to a full-text query, so that it finds messages of these mailboxes only.
 
-        Returns none if the mailboxes are so large that looking up each match is faster.
+        Returns an empty list if the mailboxes are so large that checking each match is faster. `accounts`: row numbers.
         """
         sql = "SELECT count(*) FROM (SELECT 1 FROM messages INDEXED BY messages_account WHERE account = ? LIMIT ?)"
         total = 0
@@ -577,8 +584,9 @@ class Search:
         return conditions, values
 
     def _label_conditions(self, places: Sequence[SearchPlace], wanted: MessageFilter) -> list[Condition]:
-        """Return SQL conditions for the labels of a filter, one of which must hold: by label folders, or by IMAP
-        keywords.
+        """Return SQL conditions for the labels of a filter, of which one must hold.
+
+        Labels are found by the folders that stand for them, or as IMAP keywords on a server without labels.
         """
         found: list[Condition] = []
         sets: list[object] = []

@@ -41,10 +41,10 @@ def delete_legacy_keys(database: Database, now: datetime) -> None:
 
 
 def delete_some_phases(database: Database, now: datetime, after: int, kept: timedelta = PHASES_KEPT) -> int | None:
-    """Delete the expired ones of the next 500 recorded delivery phases. Runs in a transaction of its own.
+    """Delete expired rows of the delivery history among the next 500. Runs in a transaction of its own.
 
-    `after`: number after which to continue, 0 at first. `kept`: time for which the phases of ended deliveries are kept.
-    Returns the `after` of the next call; None if all old phases were checked.
+    `after`: row number after which to continue, 0 at first. `kept`: time for which the history of an ended delivery is
+    kept. Returns the `after` of the next call; None if all old rows were checked.
     """
     rows = database.rows(_NEXT_PHASES, (to_timestamp(now - kept), after, PHASES_AT_ONCE))
     outdated = [(number,) for number, is_old, is_over in rows if is_old and is_over]
@@ -73,7 +73,7 @@ _MERGE_PIECES = "INSERT INTO message_index (message_index, rank) VALUES ('merge'
 
 @dataclass(frozen=True)
 class CleanupLimits:
-    """Limits of stored data. `phases`: time for which the phases of ended deliveries are kept.
+    """Limits of stored data. `phases`: time for which the history of ended deliveries is kept.
 
     `parts`: maximum size of the attachment cache in bytes; None: no limit.
     """
@@ -140,12 +140,12 @@ class StoreCleaner:
             self._stopping.wait(STEP_PAUSE)
 
     def merge_index(self) -> None:
-        """Merge the pieces of the full-text index, in small transactions, until few are left or `stop` is called."""
+        """Merge the pieces (FTS5 segments) of the full-text index, in small transactions, until few are left."""
         while not self._stopping.is_set() and self._merge_step():
             self._stopping.wait(STEP_PAUSE)
 
     def count_index_pieces(self) -> int:
-        """Return the number of pieces of the full-text index."""
+        """Return the number of pieces (FTS5 segments) of the full-text index."""
         return int(self._database.value(_COUNT_PIECES))
 
     def _run(self) -> None:
@@ -171,7 +171,7 @@ class StoreCleaner:
             self._pieces = self.count_index_pieces()
 
     def _merge_step(self) -> bool:
-        """Merge some pieces of the full-text index. Returns False if there was nothing to merge."""
+        """Merge some pieces (FTS5 segments) of the full-text index. Returns False if there was nothing to merge."""
         with self._database.transaction():
             before = self._database.value(_INDEX_STRUCTURE)
             self._database.change(_MERGE_PIECES, (_PAGES_A_STEP,))
