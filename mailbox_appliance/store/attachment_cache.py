@@ -53,10 +53,11 @@ class PartCache:
         return reading
 
     def put(self, message: int, part: str, chunks: Iterable[bytes], *, limit: int) -> "CachedPartReader":
-        """Store a part, replacing an earlier version, and return a reader of it. The caller must close the reader.
+        """Store an attachment or raw message, replacing an earlier version, and return a reader of it. The caller must
+        close that.
 
         `message`: row number of the message. `part`: MIME part number, '' for the raw message. `chunks`: the content,
-        in pieces of any size; if it raises, nothing is stored. `limit`: size of the whole cache in bytes; other parts
+        in pieces of any size; if it raises, nothing is stored. `limit`: size of the whole cache in bytes; other items
         are evicted to keep it. Only one thread at a time may write the same part. Raises NotFound if the message is
         gone.
         """

@@ -199,9 +199,10 @@ def has_certificate(folder: Path) -> bool:
 
 
 def read_certificate(folder: Path) -> "dict[SectionName, bytes]":
-    """Return the content of the HTTPS certificate and its key in a data directory, by name in a backup.
+    """Return the content of the HTTPS certificate and its key in a data directory, by file name, such as
+    `tls/cert.pem`.
 
-    A missing file is missing in the result. Raises OSError.
+    A file that does not exist is missing in the result. Raises OSError.
     """
 
     def read(*paths: Path) -> "dict[SectionName, bytes]":

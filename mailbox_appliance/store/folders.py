@@ -127,10 +127,9 @@ class Folders:
     ) -> tuple[MirroredFolder, ...]:
         """Replace the mirrored folders by those that the server lists, and return the new ones, ordered by path.
 
-        - roles: path -> role; by default the roles are computed from the listing and the member's mapping.
-
-        A folder whose path stays keeps its ID. The messages of a removed folder are marked `gone` and kept for now,
-        since they may have moved or the folder may have been renamed. Raises NotFound if the mailbox is gone.
+        `roles`: path -> role and its source; by default they are computed from the listing and the member's mapping. A
+        folder whose path stays keeps its ID. The messages of a removed folder are marked `gone` and kept for now, since
+        they may have moved or the folder may have been renamed. Raises NotFound if the mailbox is gone.
         """
         with self._database.transaction():
             account = self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))

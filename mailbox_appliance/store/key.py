@@ -78,7 +78,7 @@ _Salt = Annotated[bytes, Meta(min_length=16, max_length=16)]
 
 
 class FileSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="file"):
-    """Key slot that contains the master key unencrypted."""
+    """A way to unlock the master key in a key file: it is stored unencrypted."""
 
     key: _Master
 
@@ -87,7 +87,7 @@ class FileSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
 
 
 class PassphraseSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="passphrase"):
-    """Key slot that contains the master key encrypted with a passphrase (Argon2id).
+    """A way to unlock the master key in a key file: it is encrypted with a passphrase (Argon2id).
 
     `t`: iterations, `m`: memory in KiB, `p`: lanes.
     """
@@ -106,7 +106,8 @@ class PassphraseSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
 
 
 class KeyringSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="keyring"):
-    """Key slot that contains the master key encrypted with another key, which the operating system's keychain stores.
+    """A way to unlock the master key in a key file: it is encrypted with another key, which is in the system's
+    keychain.
 
     `service` and `user`: the name of that key in the keychain.
     """
@@ -130,12 +131,12 @@ def require_distinct_kinds(slots: tuple[Slot, ...]) -> None:
 
 
 def wrap_in_file(master: bytes) -> FileSlot:
-    """Return a key slot with the unencrypted master key."""
+    """Return a key slot (a way to unlock the key) that contains the master key unencrypted."""
     return FileSlot(master)
 
 
 def wrap_with_passphrase(key: "StoreKey", passphrase: str) -> PassphraseSlot:
-    """Return a key slot with the master key encrypted with a passphrase.
+    """Return a key slot (a way to unlock the key) that contains the master key encrypted with a passphrase.
 
     Raises Invalid if the passphrase does not pass `require_passphrase`.
     """
@@ -158,7 +159,10 @@ def wrap_with_kek(key: "StoreKey", passphrase: str) -> tuple[PassphraseSlot, byt
 
 
 def wrap_with_keyring(key: "StoreKey", kek: bytes) -> KeyringSlot:
-    """Return a key slot with the master key encrypted with the keychain's key `kek`, from `load_keyring_kek`."""
+    """Return a key slot (a way to unlock the key) that contains the master key encrypted with the key in the keychain.
+
+    `kek`: that key, from `load_keyring_kek`.
+    """
     empty = KeyringSlot(keyring.SERVICE, _name_in_keychain(key.store_id), secrets.token_bytes(12), bytes(48))
     return msgspec.structs.replace(empty, wrapped=_seal(kek, empty, key))
 
@@ -533,7 +537,7 @@ def read_slots(file: Path, master: bytes) -> tuple[Slot, ...]:
 
 
 def render_key_file(key: StoreKey, slots: tuple[Slot, ...]) -> bytes:
-    """Return the bytes of a key file for this key with these slots."""
+    """Return the bytes of a key file for this key. `slots`: the ways to unlock it."""
     content = {
         "format": KEY_FILE_FORMAT,
         "storeId": key.store_id,

@@ -209,8 +209,8 @@ class ArrivalPlace:
 
 @dataclass(frozen=True)
 class _KnownMessage:
-    """A message that is already stored: its row number, how much of it is stored, and whether even its header is
-    missing.
+    """A message that is already stored, to decide what to add: its row number, how much of it is stored (`body`), and
+    whether even its header is missing.
     """
 
     number: int
@@ -552,8 +552,8 @@ class MailboxWriter:
                 self.set_uid(copy.message_id, None)
 
     def drop_pending(self, message_id: str) -> None:
-        """Delete a local draft or sent copy that has no UID, because another row takes its place. Call it inside a
-        transaction.
+        """Delete a draft or sent copy that the server does not have, because another row takes its place. Call it
+        inside a transaction.
         """
         number = self._database.value("SELECT number FROM messages WHERE id = ? AND uid IS NULL", (message_id,))
         if number is not None:

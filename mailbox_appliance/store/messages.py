@@ -520,10 +520,10 @@ class ThreadAssigner:
         return thread
 
     def _assign_by_provider(self, one: JoiningMessage, base: str, provided: str) -> _Thread:
-        """Return the thread with the provider's thread ID `provided`; give a message's thread this ID if there is none.
+        """Return the thread with the provider's thread ID `provided`; give a thread this ID if there is none.
 
         That is the thread with the ID in `one.proposed`, if it has no provider's ID yet; otherwise a new thread.
-        `base`: the base subject.
+        `base`: the subject without prefixes such as Re.
         """
         thread = self._provided.get(provided)
         if thread is None:
@@ -563,9 +563,9 @@ class ThreadAssigner:
         return {self._add_loaded(row).root for row in self._database.rows(sql, (identity, self._account))}
 
     def _find_by_subject(self, one: JoiningMessage, base: str) -> set[_Thread]:
-        """Return the thread that a reply joins by its subject alone: the newest suitable one, or none.
+        """Return the newest thread that a reply may join by its subject alone; an empty set if there is none.
 
-        `base`: the base subject of the reply.
+        `base`: the subject without prefixes such as Re.
         """
         self._write()
         names_others = any(each != one.own for each in one.named)
@@ -580,7 +580,10 @@ class ThreadAssigner:
         return set()
 
     def _find_waiting_for(self, one: JoiningMessage, base: str) -> set[_Thread]:
-        """Return the threads of replies with the same base subject whose missing first message may be this one."""
+        """Return the threads of replies with the same base subject whose missing first message may be this one.
+
+        `base`: the subject without prefixes such as Re.
+        """
         waiting = {thread.root for thread in self._waiting.get(base, ())}
         later = [
             each for each in waiting if each.waits and 0 <= self._first_moment(each) - one.millis <= _SUBJECT_WINDOW

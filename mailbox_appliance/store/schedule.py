@@ -65,7 +65,9 @@ FROM delivery_chores c CROSS JOIN delivery_operations d ON d.id = c.operation WH
 
 
 class DeliverySchedule:
-    """Reads the due tasks, and records their results. Each method that writes runs in a transaction of its own."""
+    """Finds the delivery tasks that are due, and records their results. Each method that writes runs in a transaction
+    of its own.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -191,7 +193,7 @@ _DUE_COPIES = "FROM delivery_operations WHERE copy = 'pending' AND copy_next_at 
 
 
 class SentCopies:
-    """Reads and writes which copies of sent messages must still be filed in Sent.
+    """Keeps track of the copies of sent messages that must still be filed in Sent on the server.
 
     Each method that writes runs in a transaction of its own, which is not durable. If a power failure loses a change,
     the copy is searched for once more at the server.

@@ -1,7 +1,8 @@
-"""Formats 3 (release 0.10) and 4 (before 0.11.0): how to read them and convert them to format 5.
+"""Formats 3 (release 0.10) and 4 (before 0.11.0) of the store: how to read them and convert them to format 5.
 
-Both are unencrypted SQLite files in which single secrets are encrypted. They are never written. An older file is
-attached as `old`; its tables are read through views `older_...` that have the shape of format 4 in both cases:
+Both are SQLite files that are not encrypted as a whole, only single secrets in them. They are never written. The old
+file is attached as `old`. Its tables are read through views `older_...`, which show a file of either format as format
+4. Some tables change:
 
     scheduled_sends    one delivery operation each, of kind `scheduled`; its ID stays as `schedule_id`
     rest_idempotency   legacy_idempotency, which expires after 24 hours

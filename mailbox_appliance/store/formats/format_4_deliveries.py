@@ -226,11 +226,12 @@ def _envelope(facts: dict[str, Any]) -> Envelope:
     return Envelope(told["from"], tuple(told["recipients"]))
 
 
-def _convert_warnings(told: str | None) -> str:
-    """Return stored warnings as a JSON object by topic, as format 5 stores them. An old list gets topics with
-    numbers.
+def _convert_warnings(stored: str | None) -> str:
+    """Return warnings as format 5 stores them: a JSON object by topic. `stored`: JSON of format 4, or None.
+
+    An old list has no topics; it gets numbered ones.
     """
-    found = json.loads(told or "{}")
+    found = json.loads(stored or "{}")
     if isinstance(found, list):
         found = {f"told{number}": text for number, text in enumerate(found) if isinstance(text, str)}
     return json.dumps(found if isinstance(found, dict) else {})

@@ -81,10 +81,11 @@ class _CheckStep:
 def check_open_store(
     subject: CheckedStore, *, full: bool, progress: Progress | None = None, serving: bool = False
 ) -> StoreCheck:
-    """Check an open store, and return the faults found. `full`: also the slow checks (see the module).
+    """Check an open store, and return the faults found.
 
-    `serving`: whether requests use the store during the check; it then pauses regularly for other threads. Raises
-    LogBeingChecked if another check of the audit log is running, and StoreUnusable if the store is closed.
+    `full`: also check all indexes, the search index and the audit log, which takes longer. `serving`: whether requests
+    use the store during the check; it then pauses regularly for other threads. Raises LogBeingChecked if another check
+    of the audit log is running, and StoreUnusable if the store is closed.
     """
     steps = (*_quick_steps(subject, full=full), *(_full_steps(subject) if full else ()))
     pace = _CheckPace(progress or (lambda _what, _done, _total: None), serving=serving)
@@ -292,8 +293,9 @@ def check_closed_store(
 ) -> StoreCheck:
     """Check the store in a data directory that no process uses, and return the faults found.
 
-    `full`: also the slow checks (see the module). In a store of an older format, only pages and references are checked.
-    Raises StoreInUse, KeyUnusable, and StoreUnusable for a file that is not a store or has a newer format.
+    `full`: also check all indexes, the search index and the audit log, which takes longer. In a store of an older
+    format, only pages and references are checked. Raises StoreInUse, KeyUnusable, and StoreUnusable for a file that is
+    not a store or has a newer format.
     """
     lock, file = DirectoryLock(folder), folder / DATABASE_FILE
     try:
