@@ -1,6 +1,7 @@
-"""Fetch the missing bodies of messages whose headers are stored: newest first, folder by folder.
+"""Fetch the missing bodies of messages whose headers are stored: folder by folder, newest first.
 
-While the child process parses one batch, the next batch is fetched and the previous one is stored.
+While the child process parses one batch, the next batch is fetched and the previous one is stored. Large messages of a
+folder come after its small ones.
 """
 
 from collections import deque
@@ -22,7 +23,7 @@ _LISTED = 2000  # looked up at once
 
 @dataclass
 class _ParsingBatch:
-    """A fetched batch that is being parsed."""
+    """A fetched batch of messages that the child process is parsing."""
 
     folder: FolderSync
     messages: list[FetchedMessage]
@@ -30,7 +31,7 @@ class _ParsingBatch:
 
 
 class Backlog:
-    """The bodies still to fetch on one connection. Empty until `add` is called."""
+    """The messages of one connection whose bodies are still to be fetched. Empty until `add` is called."""
 
     def __init__(self, session: SyncSession) -> None:
         self.remaining = 0
@@ -42,11 +43,14 @@ class Backlog:
 
     @property
     def current_folder(self) -> FolderSync | None:
-        """The folder whose bodies are fetched now; None when all are done."""
+        """The folder whose bodies are fetched now, or None if no folder is left."""
         return self._folders[0] if self._folders else None
 
     def add(self, folders: Iterable[FolderSync], added: int = 0) -> None:
-        """Add folders that may have missing bodies. `added` is the number of newly listed messages without a body."""
+        """Add folders that may have messages without a body. `added`: the number of new messages without a body.
+
+        If the backlog is empty, `added` is ignored and such messages are counted in the store.
+        """
         if self._folders:
             self.remaining += added  # Counting again for each batch would take longer and longer.
         else:
@@ -62,7 +66,10 @@ class Backlog:
             self._waiting.clear()
 
     def step(self) -> bool:
-        """Process one batch. Returns False when nothing is left. Raises RemoteFault."""
+        """Fetch one batch of bodies, and store the previous batch. Returns False if nothing was left to do.
+
+        Raises RemoteFault.
+        """
         folder = self._find_current()
         if folder is None:
             self.remaining = 0
@@ -77,7 +84,7 @@ class Backlog:
         return True
 
     def finish(self) -> bool:
-        """Store what was fetched, and return whether there was anything to store."""
+        """Store the bodies that were fetched but not stored yet. Returns whether there were any."""
         batch, self._batch = self._batch, None
         large, self._large = self._large, []
         if batch is not None:
@@ -87,7 +94,9 @@ class Backlog:
         return batch is not None or bool(large)
 
     def _find_current(self) -> FolderSync | None:
-        """Return the current folder after listing its messages without bodies; None when all folders are done."""
+        """Return the folder to fetch from, after listing its messages without bodies. None if no folder has any
+        left.
+        """
         while self._folders and not self._waiting:
             self.finish()  # So that messages listed from now on are fetched later.
             folder = self._folders[0]
@@ -103,7 +112,10 @@ class Backlog:
         return self._folders[0] if self._waiting else None
 
     def _take_uids(self, folder: FolderSync) -> list[int]:
-        """Return the UIDs of the next batch. A message that the server did not return before is requested alone."""
+        """Remove the next batch from the queue and return its UIDs.
+
+        A message that the server failed to return earlier makes a batch of its own.
+        """
         backoff, number = self._session.backoff, folder.folder.number
         most = backoff.batch_size(BATCH_COUNT)
         uids: list[int] = []
@@ -129,7 +141,7 @@ class Backlog:
         self._postpone(folder, set(uids) - {message.uid for message in messages})
 
     def _postpone(self, folder: FolderSync, uids: set[int]) -> None:
-        """Schedule another attempt for messages that the server did not return, unless they no longer exist."""
+        """Retry later the messages that the server did not return. If some no longer exist, check the folder again."""
         if uids - sync_folder.postpone(self._session, folder.folder.number, uids):
             self._session.backoff.postpone(folder.folder.number, uids)
             folder.is_due = True

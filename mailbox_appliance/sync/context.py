@@ -1,12 +1,11 @@
-"""The shared services of sync, and the session of one connection.
+"""The services that all mailboxes share during sync, and the data of one connection.
 
     SyncServices ... shared by all mailboxes, created once by the supervisor
-    StopSignal ..... asks one mailbox to stop, and cuts its connection
-    FetchBackoff ... batch size and retry pauses of one mailbox, kept across its connections
-    SyncSession .... one connection: what it works with, and what is known while it lasts
+    StopSignal ..... asks the sync of one mailbox to stop, and cuts its connection
+    FetchBackoff ... batch sizes and retry pauses of one mailbox, kept across its connections
+    SyncSession .... one connection: its mailbox, its services, and facts that are valid while it is open
 
-Nothing here calls a higher layer. A higher layer reads the session afterwards, gets a return value, or subscribes to an
-event.
+Nothing here calls `folder`, `follower` or `mailbox`. They read the session, use return values, or subscribe to events.
 """
 
 import threading
@@ -40,16 +39,16 @@ FetchKind = Literal["headers", "bodies"]
 
 
 def is_server_fault(fault: RemoteFault) -> bool:
-    """Whether an error means that the server itself has a problem, whatever was requested (RFC 5530)."""
+    """Whether the server reported a problem of its own (UNAVAILABLE or SERVERBUG, RFC 5530), not one of the request."""
     return fault.code in ("UNAVAILABLE", "SERVERBUG")
 
 
 class Stopped(Exception):
-    """Raised when sync must stop. What was written stays; the remaining work is done by the next run."""
+    """Raised when the sync of a mailbox must stop. Stored work is kept; the next sync does the rest."""
 
 
 class StopSignal:
-    """Asks the sync of one mailbox to stop, and cuts the connection it waits on. Any thread may use it."""
+    """Asks the sync of one mailbox to stop, and cuts its connection. Any thread may use it."""
 
     def __init__(self) -> None:
         self._stopping = threading.Event()
@@ -58,21 +57,22 @@ class StopSignal:
 
     @property
     def is_set(self) -> bool:
-        """Whether sync must stop."""
+        """Whether sync was asked to stop."""
         return self._stopping.is_set()
 
     def set(self) -> None:
-        """Ask sync to stop; it does so between two batches."""
+        """Ask sync to stop. It stops before its next batch."""
         self._stopping.set()
 
     def check(self) -> None:
-        """Raise Stopped if sync must stop."""
+        """Raise Stopped if sync was asked to stop."""
         if self._stopping.is_set():
             raise Stopped
 
     def cut(self) -> bool:
-        """Cut the connection, so that no thread waits for a silent server. Returns False while it is still being
-        opened.
+        """Cut the connection, so that no thread waits for a silent server.
+
+        Returns False if the connection is still being opened and could not be cut.
         """
         if (cut := self._cut) is not None:
             cut()
@@ -80,7 +80,7 @@ class StopSignal:
 
     @contextmanager
     def connecting(self) -> Iterator[None]:
-        """Mark that a connection is being opened, which `cut` cannot reach until `attach`."""
+        """Mark that a connection is being opened. Until `attach` is called, `cut` has no effect on it."""
         self._is_connecting = True
         try:
             yield
@@ -88,23 +88,23 @@ class StopSignal:
             self._is_connecting = False
 
     def attach(self, cut: Callable[[], None]) -> None:
-        """Set the function that cuts the connection from now on. Raises Stopped."""
+        """Set the function that cuts the open connection. Raises Stopped if sync was asked to stop."""
         self._cut, self._is_connecting = cut, False
         self.check()
 
     def detach(self) -> None:
-        """Forget the connection after it was closed."""
+        """Forget the function that cuts the connection, because it is closed."""
         self._cut = None
 
 
 class FetchBackoff:
-    """Batch sizes and retry pauses of one mailbox, kept across all its connections.
+    """Batch sizes and retry pauses for fetching one mailbox, kept across all its connections.
 
-    After a connection breaks in a batch, or the server refuses the whole batch, batches get smaller, so that each
-    attempt makes some progress.
+    If the connection breaks during a batch, or the server refuses the whole batch, the next batches are smaller. So
+    each attempt makes some progress.
 
-    A single message that breaks connection after connection, or is refused, is postponed: some servers crash on a
-    message that they cannot read. It is requested again after a pause, since the cause may have been temporary.
+    A single message that repeatedly breaks the connection or is refused is postponed: some servers crash on a message
+    that they cannot read. It is requested again after a pause, since the cause may have been temporary.
     """
 
     def __init__(self) -> None:
@@ -117,12 +117,16 @@ class FetchBackoff:
         self.label_pauses: dict[str, float] = {}
 
     def batch_size(self, usual: int) -> int:
-        """Return how many messages to request at once, given the usual number."""
+        """Return the number of messages to request at once: `usual`, or fewer after failures; at least 1."""
         return max(1, usual >> self._halvings)
 
     @contextmanager
     def attempt(self, what: FetchKind, folder_number: int, uids: Sequence[int]) -> Iterator[None]:
-        """Record what is requested inside this context, and how it ends."""
+        """Remember which messages are requested inside this context. A failure makes later batches smaller, a success
+        larger.
+
+        `what`: whether headers or bodies are requested.
+        """
         self._attempt = (what, folder_number, uids)
         try:
             yield
@@ -135,7 +139,10 @@ class FetchBackoff:
         self._attempt, self._halvings = None, max(0, self._halvings - 1)
 
     def record_failure(self) -> None:
-        """Record that the current attempt failed: the connection was lost, or everything was refused."""
+        """Record that the current attempt failed. Does nothing if there is no current attempt.
+
+        Later batches are smaller. A message that was requested alone is postponed after its fifth failure.
+        """
         if self._attempt is None:
             return
         (what, number, uids), self._attempt = self._attempt, None
@@ -147,12 +154,16 @@ class FetchBackoff:
                 self.postpone(number, uids)
 
     def has_given_up(self, what: FetchKind, folder_number: int, uid: int) -> bool:
-        """Whether this part of the message failed so often that it is not requested for now."""
+        """Whether the headers or the bodies (`what`) of this message failed so often that they are not requested for
+        now.
+        """
         failed = self._failures.get((what, folder_number, uid), 0)
         return failed >= _MOST_TRIES and self._pauses[folder_number, uid][1] > time.monotonic()
 
     def postpone(self, folder_number: int, uids: Iterable[int]) -> None:
-        """Postpone messages that the server did not return."""
+        """Do not request these messages again before a pause: a minute at first, four times as long after each
+        failure.
+        """
         for uid in uids:
             times, _ = self._pauses.get((folder_number, uid), (0, 0.0))
             wait = min(_FIRST_PAUSE * 4 ** min(times, 9), _LONGEST_PAUSE)
@@ -166,24 +177,24 @@ class FetchBackoff:
         )
 
     def is_suspect(self, folder_number: int, uid: int) -> bool:
-        """Whether to request a message alone, because an earlier attempt did not return it."""
+        """Whether to request this message alone, because an earlier request did not return it."""
         return (folder_number, uid) in self._pauses
 
     def record_success(self, folder_number: int, uids: Iterable[int]) -> None:
-        """Record that the server returned these messages."""
+        """Record that the server returned these messages: they are no longer postponed or requested alone."""
         for uid in uids if self._pauses else ():
             self._pauses.pop((folder_number, uid), None)
             self._failures.pop(("headers", folder_number, uid), None)
             self._failures.pop(("bodies", folder_number, uid), None)
 
     def reset(self) -> None:
-        """Allow postponed messages to be requested now, for a full sync that a user asked for."""
+        """End all pauses, so that postponed messages are requested now. Used for a full sync that a user requested."""
         self._pauses = {key: (times, 0.0) for key, (times, _) in self._pauses.items()}
 
 
 @dataclass(frozen=True)
 class SyncServices:
-    """The services that all mailboxes share."""
+    """The services that the sync of every mailbox uses."""
 
     store: "Store"
     logins: "Logins"
@@ -193,8 +204,9 @@ class SyncServices:
     parsers: Parsers
 
     def connect(self, account_id: str, stop: StopSignal) -> ImapMailbox:
-        """Connect and sign in to the server of a mailbox; `stop` can cut it. Raises NotFound, RemoteFault and
-        Stopped.
+        """Connect to the IMAP server of a mailbox and sign in. `stop`: can cut the connection from another thread.
+
+        Raises NotFound, RemoteFault and Stopped.
         """
         ca_file, timeout = self.settings.text("remote.ca_file"), float(self.settings.number("remote.timeout"))
         opening = partial(ImapMailbox.open, ca_file=ca_file, timeout=timeout, on_connected=stop.attach)
@@ -204,7 +216,7 @@ class SyncServices:
 
 @dataclass
 class SyncSession:
-    """The state of one connection: what sync works with, and what it knows. One thread at a time may use it."""
+    """One connection to a mailbox, with the services and facts that its sync uses. One thread at a time may use it."""
 
     account_id: str
     services: SyncServices
@@ -222,22 +234,27 @@ class SyncSession:
 
     @property
     def store(self) -> "Store":
-        """The store of all mailboxes."""
+        """The store, which holds all mailboxes."""
         return self.services.store
 
     def announce(self, message_ids: Iterable[str]) -> None:
-        """Publish new messages after the commit that stored them. An empty list means that only bodies were stored."""
+        """Publish an event for each new message, after the commit that stored it. Pass no ids if only bodies were
+        stored.
+        """
         self.has_stored = True
         for message_id in message_ids:
             self.services.events.publish(MessageArrived(self.account_id, message_id))
 
     def note_labels(self, seen: Iterable[frozenset[str]]) -> None:
-        """Record the flags that messages have. On a server with labels, these include the labels."""
+        """Remember the labels among the flags of messages, to detect labels that no folder shows.
+
+        `seen`: the flags of each message. Does nothing if the server has no labels.
+        """
         if self.mailbox.has_labels:
             self.labels.update(filter(is_valid_label_name, frozenset[str]().union(*seen)))
 
     def select(self, path: str) -> FolderState:
-        """Select a folder. Raises RemoteFault."""
+        """Select a folder read-only, and return its state. Raises RemoteFault."""
         self.selected = None
         state = self.mailbox.examine(path)
         self.selected = path

@@ -1,13 +1,14 @@
-"""The mirror of one folder: read changes from the server, apply them, and add new messages, a batch at a time.
+"""The sync of one folder: read changes from the server, store them, and add new messages, a batch at a time.
 
-    catch_up ...... changes -> plan -> removals and flags are stored; new UIDs are queued
-    fetch_batch ... headers of the newest queued UIDs
-    store_batch ... moved messages are recognized, the others added; the position is stored last
+    catch_up ...... reads the changes, stores removals and flags, and queues the UIDs of new messages
+    fetch_batch ... fetches the headers of the newest queued UIDs
+    store_batch ... recognizes moved messages and adds the others; stores the folder's state after the last batch
 
-Before the last step, the follower catches up with the folders that messages may have moved out of (`origins`).
+Between `fetch_batch` and `store_batch` the follower also checks the folders that messages may have moved out of
+(`HeaderBatch.origins`).
 
-Each batch is one transaction, and none is open during a request to the server. After an interruption the work continues
-where it stopped: the position is stored last, and messages stored by then are not fetched again.
+Each batch is one transaction, and none is open during a request to the server. After an interruption, sync continues
+from the stored state of the folder, and does not fetch messages again that are stored already.
 """
 
 import dataclasses
@@ -48,10 +49,11 @@ ParsedMessages = list[tuple[FetchedMessage, ParsedMessage]]
 def fetch(
     session: SyncSession, folder_number: int, messages: Sequence[FetchedMessage]
 ) -> Iterator[tuple[bool, ParsedMessages]]:
-    """Yield messages of the selected folder whose headers are known, in groups: whether the group is large, and its
-    messages.
+    """Fetch and parse messages of the selected folder. Yields pairs: whether the group is of large messages, and the
+    group.
 
-    Messages that were deleted since, or that the server does not return, are left out. Raises RemoteFault.
+    `messages`: the messages with their headers. The small ones are one group; each large message is another. Messages
+    that were deleted since, or that the server does not return, are left out. Raises RemoteFault.
     """
     found = fetch_whole(session, folder_number, [message.uid for message in messages if message.size <= LARGE_MESSAGE])
     parsed = session.services.parsers.begin([message.source for message in found]).result()
@@ -62,7 +64,9 @@ def fetch(
 
 
 def fetch_whole(session: SyncSession, folder_number: int, uids: Sequence[int]) -> list[FetchedMessage]:
-    """Return small messages with their whole raw source. Messages that are gone or not returned are left out."""
+    """Return small messages with their whole raw source. Deleted messages and those that the server refuses are left
+    out.
+    """
     backoff = session.backoff
     asked = [uid for uid in uids if not backoff.has_given_up("bodies", folder_number, uid)]
     if not asked:
@@ -74,8 +78,9 @@ def fetch_whole(session: SyncSession, folder_number: int, uids: Sequence[int]) -
 
 
 def fetch_large(session: SyncSession, folder_number: int, message: FetchedMessage) -> ParsedMessages:
-    """Return a large message from its header, structure and texts, without attachments. Empty if the server does not
-    return it.
+    """Fetch and parse a large message without its attachments: its header, structure and texts.
+
+    Returns one pair, or an empty list if the server does not return the message.
     """
     backoff, uid = session.backoff, message.uid
     if backoff.has_given_up("bodies", folder_number, uid):
@@ -92,7 +97,7 @@ def fetch_large(session: SyncSession, folder_number: int, message: FetchedMessag
 
 
 def postpone(session: SyncSession, folder_number: int, uids: Collection[int]) -> frozenset[int]:
-    """Postpone messages that the server did not return, and return those of them that still exist."""
+    """Postpone messages that the server did not return. Returns the UIDs of those that still exist."""
     if not uids:
         return frozenset()
     session.mailbox.refresh()  # Most likely they were moved or deleted at this moment.
@@ -116,11 +121,12 @@ _PAUSE = 20
 
 @dataclass
 class HeaderBatch:
-    """New messages whose headers were fetched.
+    """New messages whose headers were fetched, ready to be stored.
 
-    `uids`: all that were requested. `messages`: those that the store does not have. `is_whole`: whether bodies are
-    stored at the same time. `origins`: numbers of the folders that may still hold some of them, for messages that
-    moved.
+    - uids: all UIDs that were requested.
+    - messages: the messages that the store does not have yet.
+    - is_whole: whether their bodies are fetched and stored at once.
+    - origins: numbers of other folders in which the store has such messages; they may have moved from there.
     """
 
     uids: Sequence[int]
@@ -130,7 +136,7 @@ class HeaderBatch:
 
 
 class FolderSync:
-    """The sync of one folder during one connection."""
+    """Keeps the stored copy of one folder equal to the server's, during one connection."""
 
     def __init__(self, folder: MirroredFolder, session: SyncSession) -> None:
         self.folder = folder
@@ -146,27 +152,32 @@ class FolderSync:
 
     @property
     def position(self) -> FolderState | None:
-        """The state of the folder at the server up to which all changes are stored."""
+        """The state of the folder on the server at the last `catch_up`; None before the first sync."""
         return self._reached
 
     @property
     def has_work(self) -> bool:
-        """Whether the folder must be checked, or has new messages to add."""
+        """Whether the folder must be checked for changes, or has new messages to fetch."""
         return self.is_due or bool(self.pending)
 
     def request(self) -> None:
-        """Check the folder as soon as possible: the appliance itself wrote to it, on the server and in the store."""
+        """Make this folder the next one to be checked, because the appliance itself changed it."""
         self.is_due = self.is_urgent = True
         self._count = None
 
     def require_full_compare(self) -> None:
-        """Compare all flags and labels next time, because the known changes may be incomplete."""
+        """Compare the flags and labels of all messages at the next check, because reported changes may be
+        incomplete.
+        """
         self.is_due = True
         if self._reached is not None:
             self._reached = dataclasses.replace(self._reached, highestmodseq=None)
 
     def apply_status(self, state: FolderState, *, thorough: bool) -> None:
-        """Compare a STATUS response with the position; the folder becomes due if it may have changed."""
+        """Mark the folder to be checked if its state in a STATUS response shows that it may have changed.
+
+        `thorough`: also check a server without CONDSTORE (RFC 7162), which does not report changed flags in STATUS.
+        """
         # On some servers SELECT and STATUS never agree, so the STATUS result before the last catch-up counts as well.
         if all(may_be_news(one, state, thorough=thorough) for one in (self._reached, self._status)):
             is_cheap = state.highestmodseq is not None or state not in (self._reached, self._status)
@@ -174,7 +185,7 @@ class FolderSync:
         self._status = state
 
     def mark_refused(self) -> None:
-        """Skip the folder until the next full round, because the server refuses to open it."""
+        """Do not check the folder again until the next check of all folders, because the server refused to open it."""
         self._refused_since = self._refused_since or time.monotonic()
         self.is_due, self._status = False, None
         self.pending.clear()
@@ -182,11 +193,11 @@ class FolderSync:
 
     @property
     def refusal_seconds(self) -> float:
-        """Return for how many seconds the folder has been refused."""
+        """The seconds for which the server has refused to open the folder; 0 if it does not refuse."""
         return time.monotonic() - self._refused_since if self._refused_since is not None else 0.0
 
     def count_messages(self) -> tuple[int, int]:
-        """Return the number of messages as far as known, and how many of them are not stored yet."""
+        """Return the number of messages in the folder, and how many of them are not stored yet."""
         state = self._status or self._reached
         there = state.exists if state else 0
         return there, len(self.pending) if is_settled(self._reached) else there
@@ -194,7 +205,7 @@ class FolderSync:
     # --- catching up ---
 
     def catch_up(self) -> bool:
-        """Read the changes from the server and store them; new messages are only queued.
+        """Read the changes from the server and store them. New messages are only queued for `fetch_batch`.
 
         Returns whether any message disappeared from this folder. Raises RemoteFault.
         """
@@ -263,7 +274,10 @@ class FolderSync:
     # --- taking in ---
 
     def select(self) -> bool:
-        """Select the folder if it is not selected. Returns False if UIDVALIDITY changed, which makes the folder due."""
+        """Select the folder unless it is selected already.
+
+        Returns False if its UIDVALIDITY changed: then known UIDs are invalid, and the folder must be checked again.
+        """
         if self._session.selected == self.folder.path:
             return True
         state = self._session.select(self.folder.path)
@@ -271,9 +285,9 @@ class FolderSync:
         return self._reached is not None and state.uidvalidity == self._reached.uidvalidity
 
     def fetch_batch(self) -> HeaderBatch | None:
-        """Fetch the headers of the newest queued messages. Returns None if the folder must be checked first.
+        """Fetch the headers of the newest queued messages. Raises RemoteFault.
 
-        Raises RemoteFault.
+        Returns None if UIDVALIDITY changed, so that `catch_up` must be called first.
         """
         is_whole = len(self.pending) <= FEW
         uids = self.pending[-self._session.backoff.batch_size(HEADERS) :][::-1]
@@ -291,13 +305,16 @@ class FolderSync:
         return batch
 
     def reattach(self, batch: HeaderBatch) -> None:
-        """Recognize messages of a batch that moved here from another folder; they keep their ids."""
+        """Recognize messages of a batch that moved here from another folder, and remove them from the batch.
+
+        In the store they keep their ids and bodies, and belong to this folder from now on.
+        """
         found = self._session.store.mailbox_writer.reattach(self.folder, list(map(_make_sighting, batch.messages)))
         self._adjust_count(len(found))
         batch.messages = [pair for pair in batch.messages if pair[0].uid not in found]
 
     def store_batch(self, batch: HeaderBatch) -> int:
-        """Store a batch, and return how many of its messages still lack a body. Raises RemoteFault."""
+        """Store a batch. Returns how many of its messages have no body yet. Raises RemoteFault."""
         if not batch.is_whole:
             self._store_headers(batch.messages)
         elif batch.messages:
@@ -321,7 +338,7 @@ class FolderSync:
         self._store_headers([missing[uid] for uid in postpone(self._session, self.folder.number, missing)])
 
     def _store_headers(self, messages: ParsedMessages) -> None:
-        """Store messages with their headers and without their bodies."""
+        """Store messages with their headers only; the backlog fetches the bodies later."""
         self._announce(
             messages, self._session.store.mailbox_writer.add_headers(self.folder, messages) if messages else ()
         )
@@ -333,7 +350,7 @@ class FolderSync:
             self._session.announce(new)
 
     def _adjust_count(self, more: int | None) -> None:
-        """Add to the number of stored messages; None makes the number unknown until it is counted again."""
+        """Add `more` to the known number of stored messages. None: count them in the store at the next check."""
         self._count = None if self._count is None or more is None else self._count + more
 
     def _fetch_headers(self, uids: Sequence[int]) -> ParsedMessages:
@@ -348,7 +365,7 @@ class FolderSync:
         return messages
 
     def _store_unreadable(self, uids: set[int]) -> None:
-        """Store placeholders for messages whose headers the server does not return."""
+        """Store placeholders without any content for messages whose headers the server does not return."""
         there = postpone(self._session, self.folder.number, uids)
         self._store_headers(
             [(message, parse_message(b"")) for message in self._session.mailbox.fetch_outlines(sorted(there))]

@@ -1,12 +1,13 @@
-"""Follow one mailbox over one connection: do the most urgent work, one batch at a time.
+"""Choose the most urgent work of one mailbox on one connection, and do it one batch at a time.
 
     1. folders with changes or new messages: requested ones first, then the home folder, then the others
-    2. the end of a round: every folder was checked, so messages still missing are deleted
-    3. a new round when one is due: LIST with STATUS, compared with the known positions
-    4. missing bodies
+    2. the end of a round: every folder was checked, so messages that are still missing are deleted
+    3. a new round when one is due: the states of all folders (LIST with STATUS) are compared with the stored ones
+    4. bodies that are not stored yet
 
-A message that disappears from a folder may have moved to another one. So a round is due at once to find it. Only a
-round that began after the message disappeared, and in which every folder could be checked, proves that it was deleted.
+The home folder is INBOX, or All Mail on a server with labels. A message that disappears from a folder may have moved to
+another one, so a round starts at once to find it. The message counts as deleted only after a complete round that began
+after it disappeared, and in which every folder could be checked.
 """
 
 import dataclasses
@@ -38,14 +39,15 @@ INBOX = "INBOX"
 
 @dataclass(frozen=True)
 class Listing:
-    """The result of storing a list of folders.
+    """The result of storing the server's list of folders.
 
-    `followed`: folders that hold messages, in the order in which they are checked. `labels`: numbers of the folders
-    that show a label, by path. `numbers`: numbers of all folders. `has_dropped`: a folder that held messages is gone,
-    or messages were set aside; they may be elsewhere. `has_dropped_label`: a folder that showed a label is gone; labels
-    may have been renamed. `new_labels`: paths of folders that now show a label for the first time. `counted`: the
-    folders of `labels` that people created, and the inbox. Beside the home folder there may be others that show
-    messages found nowhere else, such as chats.
+    - followed: folders that hold messages, in the order in which they are checked.
+    - labels: numbers of the folders that only show the messages with one label, by path.
+    - numbers: numbers of all folders.
+    - has_dropped: whether a folder that held messages is gone, or stored messages were detached from their folder.
+    - has_dropped_label: whether a folder that showed a label is gone; its label may have been renamed.
+    - new_labels: paths of folders that show a label and are new.
+    - counted: the folders of `labels` whose message counts are compared: the inbox and those that people created.
     """
 
     followed: tuple[MirroredFolder, ...] = ()
@@ -58,7 +60,10 @@ class Listing:
 
 
 def find_home(listed: Sequence[ListedFolder], *, has_labels: bool) -> str:
-    """Return the path of the home folder. Raises RemoteFault if it is not in the list."""
+    """Return the path of the home folder: INBOX, or All Mail on a server with labels.
+
+    Raises RemoteFault if it is not in the list.
+    """
     if not any(folder.path == INBOX for folder in listed):
         # It always exists (RFC 9051 5.1), so a list without it does not prove that the other folders are gone.
         raise RemoteFault("imap", "malformed", "The IMAP server did not list INBOX. Try again later.")
@@ -72,7 +77,10 @@ def find_home(listed: Sequence[ListedFolder], *, has_labels: bool) -> str:
 def update_folders(
     folders: Folders, account_id: str, listed: Sequence[ListedFolder], home: str, *, is_first: bool = False
 ) -> Listing:
-    """Make the stored folders equal to the listed ones. `is_first`: no folder is followed yet."""
+    """Make the folders in the store equal to the listed ones. `home`: the path of the home folder.
+
+    `is_first`: this is the first list on this connection.
+    """
     before = folders.list(account_id)
     paths = {folder.path for folder in listed}
     has_dropped_label = any(folder.label is not None and folder.path not in paths for folder in before)
@@ -93,7 +101,7 @@ def update_folders(
 
 
 def _require_label_compare(folders: Folders, mirrored: Sequence[MirroredFolder]) -> None:
-    """Request a comparison of all labels: renaming a label may not count as a change of its messages."""
+    """Make the next check of each folder compare all labels: a server may not report a renamed label as a change."""
     for folder in mirrored:
         if folder.label is None and folder.state is not None:
             folders.set_state(folder.number, dataclasses.replace(folder.state, highestmodseq=None))
@@ -105,7 +113,7 @@ def _is_beside(path: str, home: str) -> bool:
 
 
 def _rank(folder: MirroredFolder, home: str) -> tuple[int, str]:
-    """Return the sort key by which folders are checked."""
+    """Return the sort key for the order of checks: the home folder first, spam and trash last."""
     last = folder.role in ("spam", "trash")
     return (0 if folder.path == home else 2 if last else 1, folder.path)
 
@@ -126,7 +134,9 @@ _NEW: _Counts = (-1, -1)
 
 
 class LabelCounts:
-    """The known message counts of label folders, during one connection."""
+    """Compares the message counts of folders that show a label with the server's, to find label changes it did not
+    report.
+    """
 
     def __init__(self, session: SyncSession) -> None:
         self._session = session
@@ -134,16 +144,15 @@ class LabelCounts:
         self._suspects: dict[str, _Counts] = {}
 
     def add_new(self, paths: Iterable[str]) -> None:
-        """Check these new folders first: a difference there is no coincidence."""
+        """Check these new folders next. For them, the first difference already requires a comparison of all labels."""
         for path in paths:
             self._suspects[path] = _NEW
             self._order.appendleft(path)
 
     def check_next(self, numbers: Mapping[str, int]) -> bool:
-        """Compare the count of the next folder (`numbers`: path to folder number). Returns whether to compare all
-        labels.
+        """Compare the count of one more folder with the server's. Returns whether all labels must be compared.
 
-        Raises RemoteFault.
+        That is so if the same difference is found twice. `numbers`: folder numbers by path. Raises RemoteFault.
         """
         path = self._pick_folder(numbers)
         counts = None if path is None else self._fetch_counts(path, numbers[path])
@@ -191,7 +200,7 @@ Round = Literal["everything", "arrivals"]
 
 
 class StepResult(Enum):
-    """The result of one step."""
+    """The result of `Follower.step`."""
 
     WORKED = "one batch of work is done"
     ROUND_ENDED = "a round has ended, and that is noted in the store"
@@ -200,14 +209,18 @@ class StepResult(Enum):
 
 @dataclass
 class _Round:
-    """A check of all folders: what was missing before it began, and whether each folder could be opened."""
+    """One check of all folders.
+
+    - gone: messages that were missing from their folder before the check began.
+    - is_complete: whether every folder could be opened.
+    """
 
     gone: frozenset[int]
     is_complete: bool = True
 
 
 class Follower:
-    """Follows a mailbox. One thread at a time may use it."""
+    """Keeps the stored copy of one mailbox up to date over one connection. One thread at a time may use it."""
 
     def __init__(self, session: SyncSession) -> None:
         self.folders: dict[str, FolderSync] = {}
@@ -227,7 +240,7 @@ class Follower:
         self._checked_labels: set[str] = set()
 
     def request(self, path: str | None) -> None:
-        """Check this folder as soon as possible; None means all folders."""
+        """Check this folder before other work. None: check all folders, and retry postponed messages."""
         session = self._session
         session.has_gone = session.has_gone or session.store.mailbox_writer.has_gone(session.account_id)
         if path is None:
@@ -244,7 +257,7 @@ class Follower:
             home.is_due = home.is_urgent = True
 
     def request_round(self) -> None:
-        """Request a new round over all folders."""
+        """Request a new check of all folders. It starts after the work on known changes."""
         self._round_due = "everything"
 
     def step(self) -> StepResult:
@@ -265,11 +278,11 @@ class Follower:
         return StepResult.WORKED
 
     def pause(self) -> None:
-        """Store unfinished work before other mailboxes get their turn."""
+        """Store what was fetched but not stored yet, before other mailboxes use this thread."""
         self._backlog.finish()
 
     def check_inbox(self) -> None:
-        """Check the home folder for changes during other work."""
+        """Find out, without fetching messages, whether the home folder changed. If so, it is checked soon."""
         home = self.folders.get(self._home)
         if home is None or home.is_due:
             return
@@ -279,7 +292,10 @@ class Follower:
             home.apply_status(self._session.mailbox.get_folder_state(self._home), thorough=False)
 
     def return_home(self) -> bool:
-        """Whether the home folder is selected and has no unknown changes. If not, it becomes the next step."""
+        """Return whether IDLE may start: the home folder is selected and has no known changes.
+
+        If another folder is selected, the home folder is checked next.
+        """
         home = self.folders.get(self._home)
         if home is not None and self._session.selected != self._home:
             home.is_due = True
@@ -287,13 +303,13 @@ class Follower:
 
     @property
     def home_position(self) -> FolderState | None:
-        """The stored position of the home folder."""
+        """The state of the home folder at its last check; None if it was never checked."""
         found = self.folders.get(self._home)
         return found.position if found else None
 
     @property
     def progress(self) -> SyncProgress | None:
-        """The progress of a large piece of work; None if there is none."""
+        """The progress of fetching messages or bodies; None if there is nothing to fetch."""
         counts = [folder.count_messages() for folder in self.folders.values()]
         total, left = sum(there for there, _ in counts), sum(left for _, left in counts)
         if left > 0:
@@ -304,7 +320,10 @@ class Follower:
     # --- folders ---
 
     def _find_folder(self, path: str) -> FolderSync | None:
-        """Return the followed folder that holds the messages shown at this path."""
+        """Return the followed folder that holds the messages of this path: the home folder for one that shows a label.
+
+        Returns None if no folder with this path is known.
+        """
         return self.folders.get(self._home if path in self._listing.labels else path)
 
     def _pick_folder(self) -> FolderSync | None:
@@ -331,9 +350,7 @@ class Follower:
             self._backlog.add([folder], added)
 
     def _check_labels(self) -> None:
-        """Request a folder list if a message has a label that no folder shows: the label was created or hidden just
-        now.
-        """
+        """Request a new folder list if a message has a label that no folder shows, such as one created just now."""
         unknown = self._session.labels - self._listing.labels.keys() - self._checked_labels
         if unknown:
             self._checked_labels |= unknown
@@ -356,7 +373,9 @@ class Follower:
         return is_detached
 
     def _catch_up_origins(self, numbers: frozenset[int]) -> bool:
-        """Catch up with folders that messages may have moved out of. Returns whether any message did."""
+        """Check the folders with these numbers, from which messages may have moved. Returns whether any message left
+        them.
+        """
         found = False
         for folder in [folder for folder in self.folders.values() if folder.folder.number in numbers]:
             try:
@@ -367,14 +386,15 @@ class Follower:
         return found
 
     def _confirm_dropped(self, folder: FolderSync) -> bool:
-        """List the folders again and return whether this one is gone; then its messages count as gone from it."""
+        """List the folders again, and return whether this one no longer exists."""
         self._must_list = True
         self._list_folders("arrivals")
         return all(one is not folder for one in self.folders.values())
 
     def _handle_refusal(self, folder: FolderSync, fault: RemoteFault) -> None:
-        """Handle a folder that was just deleted or that the server refuses. Raises the fault if it concerns more than
-        the folder.
+        """Stop checking a folder that was deleted or that the server refuses to open, until the next round.
+
+        Raises the fault again if it is not a refusal, or if the folder is the home folder.
         """
         # Without the home folder there is nothing to follow.
         if fault.kind != "refused" or folder.folder.path == self._home:
@@ -413,7 +433,10 @@ class Follower:
             folder.require_full_compare()
 
     def _list_folders(self, kind: Round) -> None:
-        """List the folders and find those that changed."""
+        """List the folders with their states, and mark those that changed.
+
+        `kind`: `everything` also finds changed flags that the states do not show; `arrivals` finds only moved messages.
+        """
         listed, states = self._session.mailbox.list_folders_with_states()
         self._home = find_home(listed, has_labels=self._session.mailbox.has_labels)
         if listed != self._listed or self._must_list or self._is_stale():
@@ -425,7 +448,9 @@ class Follower:
         self._requested.clear()
 
     def _is_stale(self) -> bool:
-        """Whether another part of the appliance added or removed folders in the store."""
+        """Whether the folders in the store differ from those of the last list, because other code added or removed
+        some.
+        """
         there = {folder.number for folder in self._session.store.folders.list(self._session.account_id)}
         return there != self._listing.numbers
 
@@ -459,5 +484,5 @@ class Follower:
 
 
 def describe_bodies_left(count: int) -> SyncProgress:
-    """Return `Follower.progress` while only bodies are left to fetch."""
+    """Return the progress to report if only bodies are missing. `count`: messages whose body is not stored yet."""
     return SyncProgress(f"{count:,} messages still without their text")

@@ -1,8 +1,9 @@
-"""Analyze the HTML of mail for requests, in two child processes that never work on the backlog.
+"""Analyze the HTML of mail for API requests, in two child processes that sync does not use.
 
-Analyzing hostile HTML may take seconds, or never end. So each body has a deadline in the child
-(`parse_child.BoundedReader`), and each request has one here: after it the child is killed, and the text between the
-tags replaces the analysis. That result is cached for a while, so reading the same body again returns at once.
+Analyzing hostile HTML may take seconds, or never end. So the child limits the time for each body
+(`parse_child.BoundedReader`), and this module limits the time for each request. After that time it kills the child and
+uses the text between the HTML tags instead. That result is cached for some minutes, so reading the same body again
+returns at once.
 """
 
 import hashlib
@@ -37,10 +38,15 @@ T = TypeVar("T")
 
 
 class HtmlReaders:
-    """Analyzes bodies for requests. Any number of threads may use it; children start on first use."""
+    """Analyzes message bodies for API requests, in child processes that start on first use. Thread-safe."""
 
     def __init__(self, most_waiting: int, *, idle: float = IDLE, within: float = WITHIN) -> None:
-        """`most_waiting`: how many requests may be in analysis or wait for it, however long the children take."""
+        """Prepare the child processes. They start on first use.
+
+        - most_waiting: how many requests may be in analysis or wait for it without a condition.
+        - idle: seconds without work after which a child ends.
+        - within: seconds for the bodies of one request.
+        """
         self._within = within
         self._queue = _ChildQueue([ParserChild(idle=idle) for _ in range(_CHILDREN)], most_waiting)
         self._cache, self._verdicts = _Cache[VisibleContent](), _Cache[str]()
@@ -48,7 +54,7 @@ class HtmlReaders:
         self._shared = threading.local()
 
     def for_request(self, within: float = WITHIN) -> "RequestReader":
-        """Return a reader for all bodies of one request that writes or stores their text.
+        """Return a reader for all bodies of one request that sends or stores their text.
 
         `within`: seconds for all bodies together, counted from the first one.
         """
@@ -56,7 +62,10 @@ class HtmlReaders:
 
     @contextmanager
     def sharing(self, within: float = WITHIN) -> Iterator[None]:
-        """Give all bodies that this thread reads inside this context one deadline, in seconds from the first one."""
+        """Give all bodies that this thread reads inside this context one time limit.
+
+        `within`: seconds for all of them together, counted from the first one.
+        """
         self._shared.reader = RequestReader(self, within, PREVIEW_TAG_READER)
         try:
             yield
@@ -64,7 +73,10 @@ class HtmlReaders:
             self._shared.reader = None
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return the visible content of HTML. If the analysis is late, return the text of its first tags."""
+        """Return the visible content of HTML in a form, for display.
+
+        If the analysis takes too long, return the text of the first tags.
+        """
         return self._for_display().extract(html, form)
 
     def differs(self, text: str, html: str) -> bool | None:
@@ -76,7 +88,11 @@ class HtmlReaders:
         return shared or RequestReader(self, self._within, PREVIEW_TAG_READER)
 
     def read(self, html: str, form: ReadForm, until: float, tags: TagReader) -> VisibleContent:
-        """Return the visible content of HTML. Without an analysis by `until` (monotonic seconds), use `tags`."""
+        """Return the visible content of HTML in a form.
+
+        `until`: the time limit of the analysis (`time.monotonic`). `tags`: extracts the text if there is no analysis by
+        then.
+        """
         key = _digest(html)
         seen, is_final = self._cache.find(key, form) or self._cache.find(key, _ANY), False
         if seen is None:
@@ -89,7 +105,10 @@ class HtmlReaders:
         return seen
 
     def compare(self, text: str, html: str, until: float) -> bool | None:
-        """Return whether a plain text contains something that the HTML does not show; None if not known by `until`."""
+        """Return whether a plain text contains something that the HTML does not show.
+
+        Returns None if the analysis is not done by `until` (`time.monotonic`).
+        """
         key = _digest(text) + _digest(html)
         found = self._verdicts.find(key, "")
         if found is None:
@@ -106,11 +125,14 @@ class HtmlReaders:
             return self._cache.find(key, _ANY) or tags.extract(html, form)
 
     def close(self) -> None:
-        """End the children. Later requests get the text between the tags."""
+        """End the child processes. Later requests get the text between the HTML tags."""
         self._queue.close()
 
     def _ask(self, request: Request, until: float) -> tuple[bytes, bool]:
-        """Return the answer, empty if there is none, and whether asking again would be useless."""
+        """Return the child's answer (empty if there is none), and whether to cache the outcome.
+
+        A failure is cached only if the body itself ended the child although it had enough time.
+        """
         with self._queue.wait(min(until, time.monotonic() + min(MOST_WAIT, self._within / 2))) as child:
             left = until - time.monotonic()
             if child is None or left < LONG:
@@ -130,10 +152,10 @@ class HtmlReaders:
 
 
 class RequestReader:
-    """Reads the bodies of one request within one deadline. One thread uses it.
+    """Reads the bodies of one request within one time limit. Only one thread may use it.
 
-    After the deadline, or after the first body that could not be analyzed, the remaining bodies are read by their tags
-    at once, unless an analysis of them is cached.
+    After the time limit, or after the first body that could not be analyzed, later bodies are not analyzed. For these
+    it uses cached analyses, or the text between the HTML tags.
     """
 
     def __init__(self, readers: HtmlReaders, within: float, tags: TagReader) -> None:
@@ -143,7 +165,7 @@ class RequestReader:
         self.has_failed = False
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return the visible content of HTML, or the text between the tags if the analysis is late."""
+        """Return the visible content of HTML in a form, or the text between its tags if the analysis takes too long."""
         seen = self._readers.read(html, form, self._deadline(), self._tags)
         self.has_failed |= not seen.is_analyzed
         return seen
@@ -161,13 +183,11 @@ class RequestReader:
 
 
 class _ChildQueue:
-    """Decides which request uses a child now, and which requests may wait for one.
+    """Lends child processes to requests, so that hostile mail cannot occupy all threads that answer requests.
 
-    As many bodies are analyzed at once as there are children. Requests up to half the number of workers may be in
-    analysis or wait for it, each for some seconds. A request beyond these waits only while the children make progress,
-    so that a burst of ordinary mail loses nothing. Once a body has been in analysis for `LONG` seconds, such a request
-    no longer waits. Requests that may not wait do without an analysis. So hostile mail occupies at most half of the
-    workers, and every other request finds a free one.
+    Each child analyzes one body at a time. Up to `most_waiting` requests (half the threads) may be in analysis or wait
+    for it, each for some seconds. Further requests wait only while children finish within `LONG` seconds, so a burst of
+    ordinary mail is still analyzed. A request that may not wait is answered without an analysis.
     """
 
     def __init__(self, children: list[ParserChild], most_waiting: int) -> None:
@@ -180,7 +200,10 @@ class _ChildQueue:
 
     @contextmanager
     def wait(self, until: float) -> Iterator[ParserChild | None]:
-        """Wait for a child until `until`, and lend it inside this context; None if that would take too long."""
+        """Wait for a free child, and lend it inside this context. None: no child was free in time.
+
+        `until`: the latest time (`time.monotonic`); the wait ends earlier if too many requests wait already.
+        """
         with self._changed:
             may_wait = self._here < self._most
             self._here += may_wait
@@ -213,7 +236,10 @@ class _ChildQueue:
 
 
 class _Cache(Generic[T]):
-    """The latest results, kept for a limited time: at most `_MOST_KEPT`, and a bounded number of characters."""
+    """A cache of the latest results, each kept for `_KEPT_FOR` seconds.
+
+    It is limited to `_MOST_KEPT` results, and to `_MOST_CHARACTERS` characters in all of them.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,9 +1,12 @@
-"""Keep one mailbox mirrored, in turns: connect, follow changes, wait in IDLE.
+"""Keep the stored copy of one mailbox up to date: connect, follow changes, wait in IDLE, retry after errors.
 
-connecting -> syncing -> ready: after the first full check, changes are followed
-any fault ............. error; retried after 2 s, growing to 5 minutes, or at once when woken
-a refused sign-in ..... reauth_required; retried only when woken, since repeated failures lock mailboxes
-a refused token ....... reauth_required; retried from time to time, since servers in an outage refuse valid ones
+    connecting -> syncing -> ready: after the first full check, changes are followed
+    any fault ............. error; retried after 2 s, growing to 5 minutes, or at once when woken
+    a refused sign-in ..... reauth_required; retried only when woken, since repeated failures lock mailboxes
+    a refused token ....... reauth_required; retried from time to time, since servers in an outage refuse valid ones
+
+The threads of `scheduler` call `MailboxSync.turn`, which works for about a second. "Woken" means that someone called
+`MailboxSync.wake`, for example because a user requested a sync.
 """
 
 import logging
@@ -33,8 +36,9 @@ LONGEST_IDLE = 540.0  # RFC 2177 asks to renew IDLE within 29 minutes; many netw
 
 
 class MailboxSync:
-    """The sync task of one mailbox. Any thread may call `wake`, `stop` and `interrupt`; the rest is for the thread of
-    its turn.
+    """The sync of one mailbox, as a task for the scheduler.
+
+    Any thread may call `wake`, `stop` and `interrupt`. The other methods are for the thread that runs `turn`.
     """
 
     def __init__(self, account_id: str, services: SyncServices) -> None:
@@ -59,9 +63,10 @@ class MailboxSync:
     # --- from any thread ---
 
     def wake(self, path: str | None) -> bool:
-        """Check this folder now; None means all, even after a refused sign-in or before a distant retry.
+        """Check this folder at the next turn. None: check all folders, and reconnect at once even after a refused
+        sign-in.
 
-        Returns whether a turn is needed.
+        Returns whether the scheduler must run `turn` now.
         """
         with self._lock:
             if path not in self._requests:
@@ -69,12 +74,13 @@ class MailboxSync:
         return path is None or self._follower is not None
 
     def stop(self) -> None:
-        """Ask the task to stop; it does so between two batches, and needs a turn for it."""
+        """Ask the sync to stop before its next batch. It stops in `turn`, so the scheduler must run that once more."""
         self._stop.set()
 
     def interrupt(self) -> bool:
-        """Cut the connection, so that the task does not wait for a silent server. Returns False while it is
-        connecting.
+        """Cut the connection, so that the sync does not wait for a silent server.
+
+        Returns False if the connection is still being opened and could not be cut.
         """
         return self._stop.cut()
 
@@ -82,18 +88,18 @@ class MailboxSync:
 
     @property
     def is_slow(self) -> bool:
-        """Whether the next turn must connect first."""
+        """Whether the next `turn` opens a connection first, which may take long."""
         return self._follower is None and not self._stop.is_set
 
     def has_heard(self) -> bool:
-        """Whether the server reported a change or closed the connection."""
+        """Whether the server reported a change or closed the connection. True if there is no connection."""
         try:
             return self._session is None or self._session.mailbox.poll_idle()
         except RemoteFault:
             return True
 
     def turn(self) -> Next:
-        """Work for a second, or until nothing is left to do."""
+        """Work for about a second, or until nothing is left to do. Returns when to continue."""
         try:
             return self._work()
         except (Stopped, NotFound):  # NotFound: the mailbox was removed during the turn.
@@ -144,7 +150,11 @@ class MailboxSync:
                 return After.AGAIN
 
     def _apply_requests(self, follower: Follower) -> None:
-        """Pass requests on to the follower, and start a round that is due. Raises Stopped."""
+        """Pass the folders that were requested by `wake` to the follower, and request a full check if its time has
+        come.
+
+        Raises Stopped.
+        """
         self._stop.check()
         for path in self._take_requests():
             follower.request(path)
@@ -155,7 +165,9 @@ class MailboxSync:
             follower.request_round()
 
     def _begin_rest(self, session: SyncSession, follower: Follower) -> Rest | None:
-        """Return the rest until something happens; None if something already has."""
+        """Start to wait in IDLE. Returns how long to wait and for which socket; None if there is something to do
+        already.
+        """
         mailbox = session.mailbox
         has_heard = self._begin_idle(session, follower) or mailbox.poll_idle()
         # Seen in practice: servers that repeat old reports at the start of each IDLE.
@@ -172,7 +184,7 @@ class MailboxSync:
         return Rest(max(0.0, min(left, LONGEST_IDLE)), mailbox.socket)
 
     def _begin_idle(self, session: SyncSession, follower: Follower) -> bool:
-        """Start IDLE if the server offers and accepts it. Returns whether it already reported a change."""
+        """Start IDLE if the server supports it. Returns whether the server already reported a change."""
         if not follower.can_idle:
             return False
         try:
@@ -223,12 +235,12 @@ class MailboxSync:
         return self._retry_later(None if fault.kind == "disconnected" and has_served else account_error_of(fault))
 
     def _reset_retries(self) -> None:
-        """Reset the retry delay after a success."""
+        """Return to the shortest delay before a retry, after a success."""
         self._waits = backoff_delays(FIRST_RETRY, LONGEST_RETRY)
         self._token_waits = backoff_delays(TOKEN_RETRY, LONGEST_RETRY)
 
     def _give_up(self, error: AccountError, status: AccountStatus = "error") -> Next:
-        """Stop trying until the task is woken."""
+        """Disconnect, store the error, and do not retry until `wake` is called for all folders."""
         self._disconnect()
         self._set_status(status, error)
         self._retry_at = None
@@ -237,8 +249,10 @@ class MailboxSync:
     def _retry_later(
         self, error: AccountError | None, status: AccountStatus = "error", *, is_token: bool = False
     ) -> Next:
-        """Schedule a new connection. `error`: the error to report until then, if any. `is_token`: a token was
-        refused.
+        """Disconnect, and schedule a new connection.
+
+        `error`: stored with `status` until then; None keeps the status. `is_token`: an access token was refused, which
+        has delays of its own.
         """
         self._backoff.record_failure()
         self._disconnect()
@@ -249,7 +263,7 @@ class MailboxSync:
         return Rest(wait)
 
     def _set_status(self, status: AccountStatus, error: AccountError | None = None) -> None:
-        """Store a status. A failure to store it (a full disk) does not end sync; it is stored with a later attempt."""
+        """Store the status of the mailbox. If that fails (disk full), sync continues, and a later status is stored."""
         try:
             self._store.accounts.set_status(self.account_id, status, error)
         except Exception:
@@ -275,5 +289,8 @@ class MailboxSync:
         return woken
 
     def _poll_interval(self) -> float:
-        """The poll interval in seconds, varied so that mailboxes of one server do not poll at the same moment."""
+        """The seconds between two full checks: the setting, shortened by up to 10 % at random.
+
+        So mailboxes of one server do not all check it at the same moment.
+        """
         return self._services.settings.number("sync.poll_interval") * random.uniform(0.9, 1.0)  # noqa: S311 - no secret

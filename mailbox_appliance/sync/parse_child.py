@@ -1,13 +1,15 @@
-"""The child process that parses messages and analyzes HTML: requests arrive on stdin, answers leave on stdout.
+"""The child process that parses messages and analyzes HTML. It reads requests from stdin and writes answers to stdout.
 
-It first writes one empty block to show that it works. A batch is a count, then each request as a block: its length,
-then its bytes. Each request gets one block; an empty one means that it could not be answered. Counts and lengths are
-four bytes, big-endian; requests and answers are MessagePack.
+A block is a length, then that many bytes. Lengths and counts are four bytes, big-endian. First, the child writes an
+empty block to show that it works. A batch of requests is their count, then a block for each request. The child answers
+each request with one block, which is empty if it failed. Requests and answers are MessagePack:
 
-WholeMessage ... a ParsedMessage     Body ... a Seen     Comparison ... whether two versions differ, or null
+    WholeMessage ... answered by a ParsedMessage
+    Body ........... answered by a VisibleContent
+    Comparison ..... answered by whether the two versions differ, or null if that took too long
 
-It uses no store and no server, and ends when its stdin ends. It runs at low priority. Its memory is bounded if the
-system supports that, and so is the processor time for each body: beyond either bound the answer is the text between the
+It uses no store and no server, and ends when its stdin ends. It runs at low priority. Where the system supports that,
+its memory and the processor time for each body are limited. Beyond either limit the answer is the text between the HTML
 tags.
 """
 
@@ -50,13 +52,15 @@ T = TypeVar("T")
 
 
 class WholeMessage(msgspec.Struct, frozen=True, tag=True):
-    """A raw message to parse."""
+    """Request to parse a raw message."""
 
     source: bytes
 
 
 class Body(msgspec.Struct, frozen=True, tag=True):
-    """HTML to convert into a form. `arrives`: it belongs to a new message that nobody waits to read."""
+    """Request to extract the visible content of HTML in a form. `arrives`: it is of a new message, and nobody waits for
+    it.
+    """
 
     html: str
     form: ReadForm
@@ -64,7 +68,7 @@ class Body(msgspec.Struct, frozen=True, tag=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, tag=True):
-    """A plain-text and an HTML body whose contents may differ."""
+    """Request to compare the plain-text body of a message with its HTML body."""
 
     text: str
     html: str
@@ -77,7 +81,10 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def main() -> None:
-    """Answer batches until stdin ends. Failures go to stderr without their text, which may quote a message."""
+    """Answer requests until stdin ends.
+
+    Of a failure, only the kind of error goes to stderr, because its text may quote a message.
+    """
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # nothing but answers goes to stdout
     try:
@@ -125,7 +132,7 @@ else:
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer batch after batch. Raises EOFError at the end of the input."""
+    """Answer batches of requests until the input ends. Then raises EOFError."""
     messages = _MessageReader()
     write_block(answers, b"")
     answers.flush()
@@ -138,7 +145,10 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
 
 
 class BoundedReader:
-    """Analyzes the HTML of one message within a deadline; beyond it, reads only the text between the tags."""
+    """Analyzes the HTML of one message within a limit of processor time.
+
+    After that limit, it returns only the text between the HTML tags.
+    """
 
     def __init__(self, deadline: float = DEADLINE) -> None:
         self._deadline = deadline
@@ -148,7 +158,7 @@ class BoundedReader:
         self.used = 0.0
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return the visible content of HTML, or the text between its tags if the analysis takes too long."""
+        """Return the visible content of HTML in a form, or the text between its tags if the analysis takes too long."""
         return self._run_bounded(lambda: _analyze(html, form)) or TAG_READER.extract(html, form)
 
     def differs(self, text: str, html: str) -> bool | None:
@@ -170,10 +180,10 @@ class BoundedReader:
 
 
 class _MessageReader:
-    """Parses messages one after the other.
+    """Parses messages one after the other, with a time limit for each that adapts to the ones before.
 
-    Each message that is expensive to analyze halves the deadline for the next one, and each cheap one doubles it again.
-    So a burst of expensive messages delays those behind it by seconds instead of minutes.
+    Each message that is expensive to analyze halves the time limit of the next one, and each cheap one doubles it
+    again. So a burst of expensive messages delays those behind it by seconds instead of minutes.
     """
 
     def __init__(self) -> None:
@@ -187,7 +197,7 @@ class _MessageReader:
         return parsed
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return the visible content of the HTML of a large message."""
+        """Return the visible content of an HTML body of a large message, in a form."""
         reader = BoundedReader(self._deadline)
         seen = reader.extract(html, form)
         if form != "beginning" or _is_expensive(reader):  # A cheap beginning does not predict the cost of the rest.
@@ -204,8 +214,9 @@ def _is_expensive(reader: BoundedReader) -> bool:
 
 
 class _DeadlinePassed(BaseException):
-    """Raised when the deadline of a body has passed. It is not an Exception, so no parser mistakes it for invalid
-    input.
+    """Raised when the analysis of a body took too long.
+
+    It is a BaseException, so that no `except Exception` in a parser catches it.
     """
 
 
@@ -241,12 +252,12 @@ def _evaluate(request: Request, messages: _MessageReader) -> Any:
 
 
 def encode(request: Request) -> bytes:
-    """Encode a request as its block."""
+    """Encode a request as the content of a block (MessagePack)."""
     return _encoder.encode(request)
 
 
 def read_number(stream: IO[bytes]) -> int:
-    """Read a count or length. Raises EOFError."""
+    """Read a count or a length: four bytes, big-endian. Raises EOFError if the stream ends."""
     raw = stream.read(NUMBER.size)
     if len(raw) < NUMBER.size:
         raise EOFError
@@ -255,7 +266,7 @@ def read_number(stream: IO[bytes]) -> int:
 
 
 def read_block(stream: IO[bytes]) -> bytes:
-    """Read a block: a length, then that many bytes. Raises EOFError."""
+    """Read a block: a length, then that many bytes. Raises EOFError if the stream ends."""
     length = read_number(stream)
     block = stream.read(length)
     if len(block) < length:

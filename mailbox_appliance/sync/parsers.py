@@ -1,11 +1,11 @@
-"""Parse batches of messages. HTML and large batches are parsed in a child process.
+"""Parse batches of messages that sync has fetched. HTML and large batches are parsed in a child process.
 
-begin() ... a few messages without HTML: nothing yet     others: sends them to a child
-result() .. parses them here                             waits, and parses here what the child cannot
+    Parsers.begin ........ sends the batch to a child; does nothing for a few messages without HTML
+    PendingBatch.result .. waits for the child, and parses here what no child has parsed
 
-This process never analyzes HTML: the text between the tags replaces it, with a warning (`TAG_READER`). There are two
-children, so that new mail does not wait for a backlog. Each starts on first use and ends when it is idle. If a child
-crashes, only the message it was parsing goes without an analysis.
+This process never analyzes HTML, which may be hostile: for a message that no child parsed, it uses the text between the
+tags, with a warning (`TAG_READER`). There are two children, so that new mail does not wait behind large batches. Each
+starts on first use and ends when it is idle. If a child crashes, only the message it was parsing is not analyzed.
 """
 
 import logging
@@ -49,7 +49,7 @@ _ENVIRONMENT = (
 
 
 class Batch:
-    """Requests and their answers. `ended` is set when no more answers will come."""
+    """Requests to a child process and its answers so far. `ended` is set when no more answers will come."""
 
     def __init__(self, requests: Sequence[parse_child.Request]) -> None:
         self.requests = requests
@@ -60,7 +60,9 @@ class Batch:
 
 
 class ParserChild:
-    """The child process for one kind of requests. Any number of threads may use it."""
+    """A child process that parses, started when it is needed and again after it ended. Any number of threads may use
+    it.
+    """
 
     def __init__(self, *, idle: float = IDLE, patience: float = PATIENCE) -> None:
         self._idle, self._patience = idle, patience
@@ -70,26 +72,29 @@ class ParserChild:
         self._closed = threading.Event()
 
     def ask(self, batch: Batch) -> None:
-        """Send a batch to the child, waiting until it accepts it. Without a child the batch ends at once."""
+        """Send a batch to the child, waiting until it accepts it. If no child can be started, the batch ends at
+        once.
+        """
         with self._turn:
             process = self._find()
             if process is None or not process.ask(batch):
                 batch.ended.set()
 
     def kill(self) -> None:
-        """Kill the current child, if any. Unanswered batches end."""
+        """Kill the current process, if any. Batches without all their answers end."""
         if self._process is not None:
             self._process.kill()
 
     def close(self) -> None:
-        """End the child, and start no other one."""
+        """End the process, and never start another one."""
         self._closed.set()
         if self._process is not None:
             self._process.close()
 
     def _find(self) -> "ParserProcess | None":
-        """Return the process, starting it if there is none; None if starting failed too often or the child is
-        closed.
+        """Return the running process, or start one.
+
+        Returns None if this object is closed, or for a minute after three failed starts in a row.
         """
         if self._process is not None and self._process.is_usable:
             return self._process
@@ -114,7 +119,10 @@ class ParserChild:
 
 
 def command() -> list[str]:
-    """Return the command that starts the child: the module itself, or in a bundle a hidden command of the program."""
+    """Return the command that starts the child process.
+
+    It is the Python module `parse_child`, or in a bundled program a hidden command of that program.
+    """
     if processes.is_bundle():
         return processes.own_command("parse-mail")
     return [sys.executable, "-P", "-m", parse_child.__name__]
@@ -127,17 +135,21 @@ def environment() -> dict[str, str]:
 
 
 def _is_of_bundle(name: str) -> bool:
-    """Whether a variable names the folder into which this bundle was unpacked; without it a child would unpack
-    again.
+    """Whether an environment variable names the folder into which the bundled program was unpacked.
+
+    Without it, a child would unpack the program again.
     """
     return processes.is_bundle() and name.startswith(processes.BUNDLE_PREFIX)
 
 
 class ParserProcess:
-    """One child process. It ends when idle and is killed when it does not answer; afterwards it is not used again."""
+    """One run of the child process. It ends after `idle` seconds without work. After it ended, it is not used again.
+
+    It is killed if an answer takes more than `patience` seconds.
+    """
 
     def __init__(self, *, idle: float, patience: float) -> None:
-        """Start the process. Raises OSError."""
+        """Start the process. `idle`, `patience`: seconds (see the class). Raises OSError."""
         self.has_failed, self.has_started = False, False
         self._idle, self._patience = idle, patience
         self._lock = threading.Lock()
@@ -155,8 +167,9 @@ class ParserProcess:
         return not self._is_ending and not self._gone.is_set()
 
     def ask(self, batch: Batch) -> bool:
-        """Send a batch, one caller at a time, waiting while the child is busy. Returns False if it is no longer
-        usable.
+        """Send a batch, waiting while the child is busy. Only one thread at a time may call it.
+
+        Returns False if the process has ended and did not get the batch.
         """
         with self._lock:
             if not self.is_usable:
@@ -171,11 +184,11 @@ class ParserProcess:
         return True
 
     def kill(self) -> None:
-        """Kill the process. Unanswered batches end."""
+        """Kill the process. Batches without all their answers end."""
         self._process.kill()
 
     def close(self) -> None:
-        """End the process. Unanswered batches end; nothing in it can be lost."""
+        """End the process. Batches without all their answers end; the process holds no other data."""
         with self._lock:
             self._is_ending = True
         self._process.kill()
@@ -218,7 +231,7 @@ class ParserProcess:
             _close(pipe)
 
     def _read_complaint(self) -> str:
-        """Return what the child wrote to stderr: frames and kinds of errors, never a message (`parse_child.main`)."""
+        """Return the start of the child's stderr: stack frames and kinds of errors, never text of a message."""
         stderr = self._process.stderr
         return stderr.read(_LONGEST_COMPLAINT).decode("utf-8", "replace") if stderr else ""
 
@@ -271,7 +284,7 @@ _MOST_CRASHES = 3  # crashes of the child in one batch, after which the rest is 
 
 
 class PendingBatch:
-    """A batch that is being parsed. Without a child, `result` parses it."""
+    """A batch of messages that is being parsed. `child`: parses it; None if `result` parses it in this process."""
 
     def __init__(self, sources: Sequence[bytes], child: ParserChild | None) -> None:
         self.sources = sources
@@ -285,12 +298,17 @@ class PendingBatch:
         return batch
 
     def result(self) -> list[ParsedMessage]:
-        """Wait, and return the parsed messages in order. Never raises. Call it once."""
+        """Wait for the batch, and return the parsed messages in the order of their sources. Never raises. Call it
+        once.
+        """
         answers = self._collect_answers()
         return [_decode_or_read(source, answer) for source, answer in zip(self.sources, answers, strict=True)]
 
     def _collect_answers(self) -> list[bytes]:
-        """Return one answer for each message; an empty one if the child cannot parse it."""
+        """Return one answer for each message, in order; empty if the child could not parse the message.
+
+        After a crash of the child, the messages after the one that caused it are sent again.
+        """
         answers: list[bytes] = []
         batch, self._batch = self._batch, None
         crashes = 0
@@ -307,19 +325,22 @@ class PendingBatch:
 
 
 class Parsers:
-    """Parses messages for all mailboxes. Any number of threads may use it."""
+    """Parses messages for the sync of all mailboxes. Any number of threads may use it."""
 
     def __init__(self, *, idle: float = IDLE, patience: float = PATIENCE) -> None:
         self._for_few, self._for_many = (ParserChild(idle=idle, patience=patience) for _ in range(2))
 
     def begin(self, sources: Sequence[bytes]) -> PendingBatch:
-        """Begin to parse a batch. For a backlog, wait until the child has accepted it."""
+        """Begin to parse raw messages. For a large batch, wait until the child has accepted it."""
         if len(sources) > FEW or sum(map(len, sources)) > SMALL:
             return PendingBatch(sources, self._for_many)
         return PendingBatch(sources, self._for_few if any(map(_has_html, sources)) else None)
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return the visible content of the HTML of a large message, as an `HtmlReader` does."""
+        """Return the visible content of an HTML body of a large message, in a form.
+
+        If the child does not answer, return the text between the HTML tags.
+        """
         batch = Batch([Body(without_surrogates(html), form, arrives=True)])
         self._for_many.ask(batch)
         batch.ended.wait()
@@ -329,13 +350,13 @@ class Parsers:
             return TAG_READER.extract(html, form)
 
     def close(self) -> None:
-        """End the children. Pending and later batches are parsed in this process."""
+        """End the child processes. Later batches, and those without all answers, are parsed in this process."""
         self._for_few.close()
         self._for_many.close()
 
 
 def _has_html(source: bytes) -> bool:
-    """Whether a message may contain HTML: its media type appears literally in a header field (RFC 2045 5.1)."""
+    """Whether a raw message may contain HTML, judged by the word `html` anywhere in it (RFC 2045 5.1)."""
     return b"text/html" in source or b"html" in source.lower()
 
 
@@ -354,5 +375,5 @@ def _decode_or_read(source: bytes, answer: bytes) -> ParsedMessage:
 
 
 def read(source: bytes) -> ParsedMessage:
-    """Parse a message without analyzing its HTML, and return it with its search text."""
+    """Parse a raw message in this process, without analyzing its HTML. The result includes its search text."""
     return with_searched_words(parse_message(source))

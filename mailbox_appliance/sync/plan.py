@@ -1,12 +1,12 @@
-"""Compute the steps that make the mirror of a folder equal to the folder on the server. Pure.
+"""Compute the steps that make the stored copy of a folder equal to the folder on the server. Pure.
 
-    first sync, or another UIDVALIDITY  ResetFolder: all stored messages left it; some may be recognized
-    UID known, no longer there ........ RemoveMessages: gone from this folder; it may have moved
-    UID known, other flags ............ ChangeFlags
-    UID there, unknown ................ FetchMessages, newest first
+    first sync, or another UIDVALIDITY  ResetFolder: detach all stored messages; some may be recognized later
+    UID stored, not on the server ..... RemoveMessages: it left this folder, perhaps to another one
+    UID stored, flags differ .......... ChangeFlags
+    UID on the server, not stored ..... FetchMessages, newest first
 
-After the steps both sides are equal, and a new plan is empty. The steps may be interrupted anywhere: the position is
-stored after the last one, so the same changes are read again, and finished work is not planned again.
+After all steps both sides are equal, and a new plan is empty. The steps may be interrupted anywhere. The folder's state
+is stored after the last step, so the next run reads the same changes again, and plans only the steps that are not done.
 """
 
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ from mailbox_appliance.model.sync import FlagChange, FolderChanges, FolderState
 
 @dataclass(frozen=True)
 class FolderMirror:
-    """The stored state of a folder: the position (None before the first sync), and the flags by UID.
+    """The stored copy of a folder: its state at the last sync (None before the first), and the stored flags by UID.
 
-    `flags` may contain only the UIDs that the changes mention, if the changes do not list all messages.
+    `flags` must contain all stored messages if the server listed all of its own; otherwise those that it reported.
     """
 
     state: FolderState | None
@@ -28,28 +28,28 @@ class FolderMirror:
 
 @dataclass(frozen=True)
 class ResetFolder:
-    """Remove all stored messages from the folder and start with this UIDVALIDITY."""
+    """Step: detach all stored messages from the folder, and store this state, whose UIDVALIDITY is the server's."""
 
     state: FolderState
 
 
 @dataclass(frozen=True)
 class RemoveMessages:
-    """Remove these messages from the folder."""
+    """Step: detach the messages with these UIDs from the folder."""
 
     uids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class ChangeFlags:
-    """Set the flags of these messages."""
+    """Step: replace the stored flags of these messages."""
 
     changes: tuple[FlagChange, ...]
 
 
 @dataclass(frozen=True)
 class FetchMessages:
-    """Fetch these messages, in this order."""
+    """Step: fetch and store the messages with these UIDs, in this order."""
 
     uids: tuple[int, ...]
 
@@ -61,7 +61,10 @@ Notice = tuple[FolderState | None, int]
 
 
 def plan(have: FolderMirror, news: FolderChanges) -> Steps:
-    """Return the steps from the stored state to the server's state, in the order to carry them out."""
+    """Return the steps that make the stored folder equal to the server's, in the order to carry them out.
+
+    `have`: the stored folder. `news`: the changes that the server reported since its stored state.
+    """
     steps: list[Step] = []
     known = have.flags
     if have.state is None or have.state.uidvalidity != news.state.uidvalidity:
@@ -82,28 +85,32 @@ def plan(have: FolderMirror, news: FolderChanges) -> Steps:
 
 
 def nothing_known(state: FolderState) -> FolderState:
-    """Return a position of the same UIDVALIDITY without any checked message; it never counts as unchanged."""
+    """Return a state with the same UIDVALIDITY that counts as never synced, so that everything is compared again."""
     return FolderState(state.uidvalidity, uidnext=1, exists=0, highestmodseq=None)
 
 
 def is_settled(state: FolderState | None) -> bool:
-    """Whether a folder was synced completely once under its current UIDVALIDITY."""
+    """Whether the folder with this stored state was synced completely at least once under its current UIDVALIDITY."""
     return state is not None and state != nothing_known(state)
 
 
 def may_be_news(reached: FolderState | None, state: FolderState, *, thorough: bool = True) -> bool:
-    """Whether anything may have changed since the position `reached`.
+    """Whether a folder may have changed. `reached`: its state at the last sync. `state`: its state now.
 
     A changed flag raises HIGHESTMODSEQ (RFC 7162), a new message raises UIDNEXT, and a removed one lowers EXISTS unless
-    another arrived. A server without CONDSTORE reports too little to be sure; there, changed flags are found only if
-    `thorough`.
+    another arrived. A server without CONDSTORE does not show changed flags in its state. With `thorough`, its folders
+    always count as possibly changed.
     """
     is_told = state.highestmodseq is not None and state.uidvalidity != 0
     return reached != state or (thorough and not is_told)
 
 
 def is_repeated(before: Notice | None, told: Notice | None) -> bool:
-    """Whether a notice repeats an earlier one that led to nothing, with no more messages than were known then."""
+    """Whether the server only repeats a notice of IDLE that led to no change, so that it can be ignored.
+
+    `before`, `told`: the last notice and the new one, each with the folder's state at that time. A repeated one has the
+    same state and no more messages.
+    """
     if before is None or told is None or before[0] is None or before[0] != told[0]:
         return False
     return told[1] <= max(before[0].exists, before[1])

@@ -1,7 +1,8 @@
-"""The threads that talk to mail servers: a few threads that all mailboxes share in turns.
+"""The threads that talk to mail servers. A few threads serve all mailboxes, each in turns of about a second.
 
-sync-watcher ... waits for resting tasks, and queues them     sync-1, sync-2 ... work, one turn at a time
-sync-minder .... starts a spare thread when turns are late
+sync-1, sync-2 ... run the turns of tasks (a task is the sync of one mailbox)
+sync-watcher ..... watches the sockets of tasks that wait for their server, and queues a task that has work
+sync-minder ...... starts a spare thread if turns take too long
 """
 
 import logging
@@ -25,7 +26,7 @@ from typing import Protocol
 
 
 class After(Enum):
-    """The next step of a task after a turn, other than a rest."""
+    """Returned by a turn that does not end in a `Rest`: the task continues soon, or has ended."""
 
     AGAIN = "there is more to do; others first"
     ENDED = "it is over"
@@ -33,7 +34,10 @@ class After(Enum):
 
 @dataclass(frozen=True)
 class Rest:
-    """Nothing to do for `seconds` (None: until woken), or until this socket becomes readable."""
+    """Returned by a turn: the task waits for `seconds`, or until `sock` becomes readable or someone submits the task.
+
+    `seconds`: None for no limit.
+    """
 
     seconds: float | None
     sock: socket.socket | None = None
@@ -43,24 +47,24 @@ Next = After | Rest
 
 
 class Task(Protocol):
-    """Work that is done in turns."""
+    """Work that a thread does in turns of about a second, such as the sync of one mailbox."""
 
     @property
     def is_slow(self) -> bool:
-        """Whether the next turn may wait for a server that does not answer."""
+        """Whether the next turn may have to wait for a server that does not answer."""
         ...
 
     @property
     def server(self) -> str:
-        """The server that the task talks to; empty if not known."""
+        """The name of the server that the task talks to; empty if not known yet."""
         ...
 
     def turn(self) -> Next:
-        """Work for about one second, not counting the time that the server takes. Never raises."""
+        """Work for about one second, plus the time that the server takes. Returns when to continue. Never raises."""
         ...
 
     def has_heard(self) -> bool:
-        """Whether the socket shows work or the end of the connection. Does not wait. Never raises."""
+        """Whether the server has sent something to act on, or closed the connection. Does not wait. Never raises."""
         ...
 
 
@@ -77,7 +81,9 @@ class _WatchEntry:
 
 
 class Watcher:
-    """Watches resting tasks and returns those with work. One thread waits; other threads may call the other methods."""
+    """Watches the sockets and times of waiting tasks. One thread calls `wait`; any thread may call the other
+    methods.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -87,7 +93,7 @@ class Watcher:
         self.is_stopped = False
 
     def open(self) -> None:
-        """Open what `wait` waits on. Call it before `watch`."""
+        """Create the selector that `wait` uses. Call it before `watch` and `wait`."""
         self._selector = selectors.DefaultSelector()
         self._woken, self._signal = socket.socketpair()
         for end in (self._woken, self._signal):
@@ -95,22 +101,22 @@ class Watcher:
         self._selector.register(self._woken, selectors.EVENT_READ)
 
     def stop(self) -> None:
-        """End the wait, and forget all resting tasks."""
+        """Make `wait` return, and watch no task from now on."""
         with self._lock:
             self.is_stopped = True
         self._wake()
 
     def close(self) -> None:
-        """Close what `open` opened, after the last `wait` has returned."""
+        """Close the selector. Call it after the last `wait` has returned."""
         self._selector.close()
         self._woken.close()
         self._signal.close()
 
     def wait(self) -> Iterator[tuple[Task, bool]]:
-        """Wait until tasks have work or are woken, and yield them; they are no longer watched.
+        """Wait until some tasks have work or their time is up. Yields each with True if its server sent something, else
+        False.
 
-        Each comes with whether its socket was readable, as opposed to its time being up. No lock is held during the
-        wait.
+        A yielded task is no longer watched. No lock is held during the wait.
         """
         ready = [key.data for key, _ in self._selector.select(self._find_timeout())]
         if None in ready:
@@ -121,7 +127,9 @@ class Watcher:
             yield task, False
 
     def watch(self, task: Task, rest: Rest) -> None:
-        """Watch a resting task; from now on it belongs to the watcher."""
+        """Watch a task until the end of its rest. Until `wait` yields it or `release` is called, no other code may
+        touch it.
+        """
         until = None if rest.seconds is None else time.monotonic() + rest.seconds
         with self._lock:
             if self.is_stopped:
@@ -135,7 +143,10 @@ class Watcher:
             self._selector.register(resting.sock, selectors.EVENT_READ, task)
 
     def release(self, task: Task) -> bool:
-        """Stop watching this task. Returns False while its socket is being read; `wait` yields it right afterwards."""
+        """Stop watching a task. Returns whether the caller may use it now.
+
+        False: `wait` is reading its socket, and yields the task right afterwards.
+        """
         with self._lock:
             if task in self._asked:
                 self._asked[task] = True
@@ -155,7 +166,11 @@ class Watcher:
         return max(0.0, min(ends) - time.monotonic()) if ends else None
 
     def _collect_heard(self, ready: list[Task | None]) -> list[Task]:
-        """Return and release the tasks whose sockets show work, or that are wanted."""
+        """Stop watching, and return, the tasks whose server sent something, or for which `release` was called during
+        this check.
+
+        `ready`: the tasks whose sockets are readable.
+        """
         with self._lock:
             # Others were released during the wait: their sockets belong to someone else now.
             resting = {task: found for task in ready if task is not None and (found := self._release(task)) is not None}
@@ -169,7 +184,7 @@ class Watcher:
         return [task for task in resting if task in heard or asked[task]]
 
     def _collect_expired(self) -> list[Task]:
-        """Return and release the tasks whose time is up."""
+        """Stop watching, and return, the tasks whose time is up."""
         now = time.monotonic()
         with self._lock:
             over = [task for task, rest in self._resting.items() if rest.until is not None and rest.until <= now]
@@ -210,7 +225,7 @@ _MOST_SPARE = 12  # threads
 
 @dataclass
 class _Turn:
-    """A turn that is running. `is_wanted`: its task must get another one."""
+    """A turn that is running now. `is_wanted`: the task was submitted during this turn, so it must get another one."""
 
     is_slow: bool
     is_wanted: bool = False
@@ -222,11 +237,17 @@ class _Turn:
 
 
 class Pool:
-    """Gives each task its turns, one at a time, longest waiting first. Any thread may call it.
+    """Runs the turns of all tasks in a few threads: one turn of a task at a time, longest waiting first. Thread-safe.
 
-    Silent servers do not delay other mailboxes. At most half of the threads work on slow tasks: those that declare it,
-    those whose last turn was late, and those of a server that keeps another task waiting, unless it has just answered
-    them. When turns are late anyway, each gets a spare thread for the other tasks, up to as many again.
+    Silent servers do not delay other mailboxes, because at most half of the threads work on slow tasks. A task is slow
+    if
+
+    - its `is_slow` is true,
+    - its last turn was late, which means that it took longer than `LATE` seconds, or
+    - its server keeps another turn late now.
+
+    A task of the last two kinds is not slow if its server has just answered. If turns are late anyway, the pool starts
+    a spare thread for each, up to the usual number of threads.
     """
 
     def __init__(self, size: int) -> None:
@@ -244,14 +265,14 @@ class Pool:
         self._is_stopped = False
 
     def start(self) -> None:
-        """Start the threads. Call it before the first `submit`."""
+        """Start the watcher thread. Call it before the first `submit`."""
         self._watcher.open()
         self._watch_thread = self._start_thread(self._watch, "sync-watcher")
 
     def submit(self, task: Task, *, is_heard: bool = False) -> None:
-        """Give a task a turn soon, even if it rests. A task in its turn gets another one.
+        """Give a task a turn soon, even if it waits for its server. If a turn is running, the task gets another one.
 
-        `is_heard`: its server has just answered.
+        `is_heard`: its server has just answered, so the turn should not be slow.
         """
         with self._changed:
             if task in self._running:
@@ -260,9 +281,7 @@ class Pool:
                 self._enqueue(task, is_answering=is_heard)
 
     def stop(self, timeout: float) -> None:
-        """End the threads after their current turns, then the watcher. Waits about `timeout` seconds for all of
-        them.
-        """
+        """Stop all threads after their current turns. Waits about `timeout` seconds for all of them together."""
         with self._changed:
             self._is_stopped = True
             self._queue.clear()
@@ -309,12 +328,12 @@ class Pool:
         return thread
 
     def _thread_limit(self) -> int:
-        """The number of turns that may run at once."""
+        """The number of turns that may run at once, including those in spare threads."""
         late = sum(turn.is_late for turn in self._running.values())
         return self._size + min(late, self._size, _MOST_SPARE)
 
     def _watch_lateness(self) -> None:
-        """Start spare threads while turns are late."""
+        """Start a spare thread when a turn becomes late while other tasks wait. Runs until the pool stops."""
         with self._crowded:
             while not self._is_stopped:
                 ends = [turn.began + LATE for turn in self._running.values() if not turn.is_late]

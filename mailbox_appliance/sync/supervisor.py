@@ -1,4 +1,4 @@
-"""Own sync: which mailboxes are mirrored, and the threads that do it, from start to stop."""
+"""Start and stop the sync of mailboxes."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ STOP_TIMEOUT, CUT_TIMEOUT = 1.0, 8.0
 
 
 class Supervisor:
-    """Adds and removes mailboxes, and passes on requests to check them. Any thread may call it."""
+    """Starts and stops the sync of each mailbox, and passes on requests to check mailboxes. Any thread may call it."""
 
     def __init__(self, store: Store, logins: Logins, settings: Settings, events: Events, clock: Clock) -> None:
         self._parsers = Parsers()
@@ -34,12 +34,12 @@ class Supervisor:
         events.subscribe(FolderWritten, lambda event: self.wake(event.account_id, event.path))
 
     def start(self) -> None:
-        """Start mirroring every mailbox in the store."""
+        """Start the sync of every mailbox in the store."""
         for account_id in self._services.store.accounts.list_ids():
             self.add(account_id)
 
     def add(self, account_id: str) -> None:
-        """Start mirroring a mailbox; one that is mirrored already continues unchanged."""
+        """Start the sync of a mailbox. Does nothing if it runs already, or after `stop`."""
         with self._lock:
             if self._is_stopped or account_id in self._mailboxes:
                 return
@@ -50,14 +50,16 @@ class Supervisor:
         self._pool.submit(mailbox)
 
     def remove(self, account_id: str) -> None:
-        """Stop mirroring a mailbox, and wait a limited time until that is done."""
+        """Stop the sync of a mailbox, and wait at most 9 seconds for its end."""
         with self._lock:
             mailbox = self._mailboxes.pop(account_id, None)
         if mailbox is not None:
             self._stop_mailboxes([mailbox])
 
     def wake(self, account_id: str, path: str | None) -> None:
-        """Check a folder now; None means the whole mailbox, even while it waits after a fault."""
+        """Check the folder with this path now. None: check all folders, even if the sync waits for a retry after an
+        error.
+        """
         with self._lock:
             mailbox = self._mailboxes.get(account_id)
         if mailbox is not None and mailbox.wake(path):
@@ -65,7 +67,7 @@ class Supervisor:
             self._pool.submit(mailbox, is_heard=path is not None)
 
     def wake_all(self) -> None:
-        """Check every mailbox now."""
+        """Check all folders of every mailbox now."""
         with self._lock:
             account_ids = tuple(self._mailboxes)
         for account_id in account_ids:
@@ -78,7 +80,7 @@ class Supervisor:
         return None if mailbox is None else mailbox.progress
 
     def stop(self, timeout: float = STOP_TIMEOUT + CUT_TIMEOUT) -> None:
-        """Stop everything within about `timeout` seconds; nothing can be added afterwards."""
+        """Stop the sync of all mailboxes within about `timeout` seconds. `add` does nothing afterwards."""
         until = time.monotonic() + timeout
         with self._lock:
             self._is_stopped = True
