@@ -1,7 +1,8 @@
-"""A mailbox over IMAP (RFC 9051, RFC 3501): one connection, used by one thread at a time.
+"""Read and change a mailbox over IMAP (RFC 9051, RFC 3501), on one connection that one thread at a time uses.
 
-Every failure is a RemoteFault. After any kind other than a refusal (`refused`, `throttled`, `unsupported`) the
-connection cannot be used any more. Reading never changes a message: folders are opened with EXAMINE, bodies with PEEK.
+Every failure is a RemoteFault. After a refusal (kind `refused`, `throttled` or `unsupported`) the connection can still
+be used; after any other kind it cannot. Reading never changes a message: folders are opened with EXAMINE, bodies with
+PEEK.
 """
 
 from collections import Counter
@@ -44,11 +45,12 @@ from mailbox_appliance.remote.net.channel import Channel
 
 
 class ImapMailbox:
-    """A mailbox over an authenticated connection."""
+    """A mailbox over a connection that is signed in. Create it with `open`."""
 
     def __init__(self, channel: Channel, words: frozenset[str], account: tuple[str, str]) -> None:
-        """`words`: the server's capabilities after the sign-in, in upper case. `account`: the server's name and the
-        user name.
+        """Use a channel that is signed in. Use `open` to connect.
+
+        `words`: the server's capabilities after the sign-in, in upper case. `account`: host and user name.
         """
         self.features, self.account = words, account
         #: Whether messages have labels (X-GM-EXT-1): they are kept among the flags, and most folders only show a label.
@@ -69,12 +71,13 @@ class ImapMailbox:
         on_connected: Callable[[Callable[[], None]], None] | None = None,
         contact: Contact | None = None,
     ) -> "ImapMailbox":
-        """Connect with the security that the endpoint names (never less), and sign in. Raises RemoteFault.
+        """Connect with the security that the endpoint requires, and sign in. Raises RemoteFault.
 
-        `contact` records how far the connection got.
-
-        `on_connected` is called early with a function that cuts the connection from another thread; the thread that
-        waits on the connection then gets a RemoteFault.
+        - ca_file: file with additional CAs; may be empty.
+        - timeout: seconds for each response.
+        - on_connected: called before the sign-in with a function that cuts the connection. Another thread may call that
+          function; the thread that waits on the connection then gets a RemoteFault.
+        - contact: records how far the attempt got.
         """
         with marking_faults(contact or Contact()) as known:
             sock = connect.open_connection(
@@ -113,26 +116,28 @@ class ImapMailbox:
         return self._folders.list()
 
     def list_folders_with_states(self) -> tuple[tuple[ListedFolder, ...], Mapping[str, FolderState]]:
-        """Return the folders, and the position of each by its path.
+        """Return the folders, and by path the state of each: UIDVALIDITY, UIDNEXT, HIGHESTMODSEQ, number of messages.
 
-        A folder has no position if the server refuses to report it, or if the folder only shows a label.
+        A folder has no state if the server refuses to report it, or if the folder only shows the messages with a label.
         """
         return self._folders.list_with_states()
 
     def get_folder_state(self, path: str) -> FolderState:
-        """Return the position of a folder, which need not be selected."""
+        """Return the state of a folder (STATUS). The selected folder does not change."""
         return self._folders.get_state(path)
 
     def examine(self, path: str) -> FolderState:
-        """Select a folder read-only (EXAMINE)."""
+        """Select a folder read-only (EXAMINE), and return its state."""
         return self._selection.examine(path).state
 
     def folder_news(self, path: str, since: FolderState | None, known: int) -> FolderChanges:
-        """Return the changes in a folder since a position, and leave it selected. `known`: how many of its messages are
+        """Select a folder read-only, and return what changed in it.
+
+        `since`: the folder's state at the last sync; None before the first. `known`: how many of its messages are
         stored.
 
-        Uses QRESYNC or CONDSTORE if the server offers them. Otherwise, and without a position or after UIDVALIDITY
-        changed, all flags are returned, and `present` has all UIDs.
+        Uses QRESYNC or CONDSTORE if the server offers them. Without them, without `since`, or after UIDVALIDITY
+        changed, it returns the flags of all messages, and their UIDs in `present`.
         """
         return self._news.news_since(path, since, known)
 
@@ -143,53 +148,67 @@ class ImapMailbox:
     # --- reading; always in the selected folder ---
 
     def refresh(self) -> None:
-        """Make the server report pending changes (NOOP). Until then, removed messages may still appear to exist, with
-        flags and header fields but without a body (RFC 9051 6.1.2).
+        """Make the server report pending changes (NOOP).
+
+        Until then a removed message may still appear to exist, with flags and header but without a body (RFC 9051
+        6.1.2).
         """
         self._wire.run_command("NOOP")
 
     def fetch_flags(self, uids: Sequence[int] | None = None) -> dict[int, frozenset[str]]:
-        """Return flags by UID: of all messages, or of those of `uids` that exist."""
+        """Return flags by UID, of all messages or of `uids`. UIDs that do not exist are left out."""
         return reading.fetch_flags(self._wire, uids)
 
     def search_uids(self) -> frozenset[int]:
-        """Return the UIDs of all messages."""
+        """Return the UIDs of all messages in the selected folder."""
         exists = self._selection.selected.state.exists
         return reading.search_uids(self._wire, exists, has_esearch="ESEARCH" in self.features)
 
     def fetch_headers(self, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-        """Yield messages whose source holds only the header fields of lists, in the given order. Missing messages are
-        left out.
+        """Yield messages in the order of `uids`, with only some header fields (`reading.HEADER_FIELDS`) as their
+        source.
+
+        Messages that do not exist are left out.
         """
         return reading.fetch_headers(self._wire, uids)
 
     def fetch_outlines(self, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-        """Yield flags, internal date and size of messages, with an empty source. Missing messages are left out."""
+        """Yield messages with flags, internal date and size, but with an empty source. Use it if their headers are
+        unreadable.
+
+        Messages that do not exist are left out.
+        """
         return reading.fetch_outlines(self._wire, uids)
 
     def fetch_messages(self, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-        """Yield whole messages in the given order. Missing messages are left out.
+        """Yield messages with their whole source, in the order of `uids`.
 
-        They arrive in batches bounded by count and bytes. A message over LARGEST is cut to its first CUT_BYTES: then
-        `size` is larger than `source`. A message that the server cannot return is left out.
+        They arrive in batches limited by count and bytes. Of a message over LARGEST_MESSAGE, only the first CUT_BYTES
+        are returned; then `size` is larger than the source. Messages that do not exist, or that the server cannot
+        return, are left out.
         """
         return reading.fetch_messages(self._wire, uids)
 
     def fetch_structure(self, uid: int) -> ListedPart:
-        """Return the parts of a message, numbered for `read_section`. Raises RemoteFault (`refused`) if it does not
-        exist.
+        """Return the tree of parts of a message, with the part numbers for `read_section`.
+
+        Raises RemoteFault (`refused`) if the message does not exist.
         """
         return reading.fetch_structure(self._wire, uid)
 
     def read_section(self, uid: int, section: str, offset: int, count: int) -> bytes:
-        """Return bytes of a section: all (``), `HEADER`, `1.2`, `1.2.MIME`; fewer than `count` at its end, none beyond
-        it.
+        """Return `count` bytes of a section, beginning at `offset`; fewer at its end, none beyond it.
+
+        `section`: `HEADER`, a part (`1.2`), the header of a part (`1.2.MIME`), or `` for the whole message. Raises
+        RemoteFault (`refused`) if the message does not exist.
         """
         return reading.read_section(self._wire, uid, section, offset, count)
 
     def read_ends(self, uid: int, wanted: Sequence[PartEnd]) -> Mapping[str, bytes]:
-        """Return the last bytes of parts, by number, as far as the server returns them. Call `read_section` on the
-        message first.
+        """Return the last bytes of parts by part number. Parts that the server does not return are left out.
+
+        Call `read_section` first, which finds out whether the server can return a range of bytes; if not, the result is
+        empty.
         """
         return reading.read_ends(self._wire, uid, wanted)
 
@@ -198,46 +217,64 @@ class ImapMailbox:
     def append(
         self, path: str, source: bytes | Content, *, flags: frozenset[str], at: datetime, uidvalidity: int | None = None
     ) -> int | None:
-        """Append a message to a folder. Returns its UID if the server reports one under this UIDVALIDITY."""
+        """Append a message to a folder. Returns its UID, or None if the server does not report it.
+
+        `at`: the internal date. `uidvalidity`: the known UIDVALIDITY of the folder; under another one the result is
+        None.
+        """
         return writing.append_message(self._wire, path, Content(source), flags, at, uidvalidity)
 
     def search_message_id(self, path: str, message_id: str) -> tuple[int, ...]:
-        """Select the folder and return the UIDs whose Message-ID contains this text."""
+        """Select the folder read-only, and return the UIDs of messages whose Message-ID contains this text,
+        ascending.
+        """
         self.examine(path)
         return reading.search_message_id(self._wire, message_id)
 
     def search_provider_id(self, path: str, provider_id: str) -> int | None:
-        """Return the UID of the message with this `provider_id`, or None. Only for servers with labels."""
+        """Select the folder read-only, and return the UID of the message with this X-GM-MSGID, or None.
+
+        Only for servers with labels (X-GM-EXT-1).
+        """
         self.examine(path)
         return reading.search_provider_id(self._wire, provider_id)
 
     def store_flags(self, path: str, uids: Sequence[int], *, add: frozenset[str], remove: frozenset[str]) -> None:
-        """Add and remove flags of messages in a folder; on a server with labels, labels too."""
+        """Add and remove flags of messages in a folder. On a server with labels (X-GM-EXT-1), these may include
+        labels.
+        """
         writing.store_flags(self._selection, path, uids, add, remove)
 
     def move(
         self, path: str, uids: Sequence[int], target: str, uidvalidity: int | None = None
     ) -> Mapping[int, int | None]:
-        """Move messages to another folder. Returns new UIDs by old UID, as far as the server reports them. Raises
-        Unmovable.
+        """Move messages to another folder. Returns their new UIDs by old UID; UIDs that the server does not report are
+        missing.
 
-        `uidvalidity`: the known one of the target. If the target has another one, the new UIDs are None.
+        `uidvalidity`: the known UIDVALIDITY of the target folder; under another one each new UID is None. Raises
+        RemoteFault, and Unmovable if this server could not move them without removing other messages.
         """
         return writing.move_messages(self._selection, self.features, path, uids, target, uidvalidity)
 
     def expunge(self, path: str, uids: Sequence[int]) -> None:
-        """Delete these messages permanently, and no others that are marked as deleted. Raises RemoteFault
-        (`unsupported`).
+        """Delete these messages permanently, but no others, even if these are marked as deleted.
+
+        Raises RemoteFault, and Unmovable if the server would also remove others that are marked as deleted.
         """
         writing.expunge_messages(self._selection, self.features, path, uids)
 
     def identify(self, path: str, uids: Sequence[int]) -> tuple[FolderState, Mapping[int, MessageIdentity]]:
-        """Return the folder's position, and the identity of the messages that exist under these UIDs now."""
+        """Select a folder for changes. Returns its state, and by UID the Message-ID, size, date and flags of these
+        messages.
+
+        UIDs that do not exist are left out.
+        """
         return writing.identify_messages(self._selection, path, uids)
 
     def permanent_flags(self, path: str) -> frozenset[str]:
-        """Return the flags that can be changed permanently in a folder; `\\*` is among them if clients may create
-        keywords.
+        """Select a folder for changes, and return the flags that can be changed in it permanently.
+
+        `\\*` is among them if clients may create keywords.
         """
         permanent = self._selection.require_writable(path).permanent_flags
         return permanent | ANY_KEYWORD if self.has_labels else permanent
@@ -246,32 +283,35 @@ class ImapMailbox:
 
     @property
     def socket(self) -> Socket:
-        """The socket, for a selector. It does not show buffered data: call `poll_idle` first."""
+        """The socket, to wait until it is readable. Call `poll_idle` first, since data may already be in a buffer."""
         return self._wire.channel.sock
 
     def begin_idle(self) -> bool:
-        """Start IDLE (RFC 2177) on the selected folder. Returns True if something changed in it since it was
-        examined.
+        """Start IDLE (RFC 2177) on the selected folder. Returns whether the folder has changed since it was
+        selected.
         """
         return self._wire.begin_idle()
 
     def poll_idle(self) -> bool:
-        """Read what has arrived in IDLE, without waiting. Returns True if something changed. Raises RemoteFault at the
-        end.
+        """Read the reports that have arrived during IDLE, without waiting. Returns whether the folder has changed.
+
+        Raises RemoteFault if the connection ended.
         """
         return self._wire.receive_available()
 
     @property
     def highest_exists(self) -> int:
-        """The largest number of messages that the server reported unasked since the folder was examined; 0 if none."""
+        """The largest number of messages in an unsolicited report since the folder was selected; 0 without such a
+        report.
+        """
         return self._wire.highest_exists
 
     def end_idle(self) -> bool:
-        """End IDLE. Returns True if something changed since the folder was examined."""
+        """End IDLE. Returns whether the folder has changed since it was selected."""
         return self._wire.end_idle()
 
     def close(self) -> None:
-        """Send LOGOUT if the server still listens, and close. Never raises."""
+        """Send LOGOUT if the connection still works, and close it. Never raises."""
         try:
             self._wire.channel.shorten_timeout(2.0)
             self._wire.log_out()
@@ -293,15 +333,16 @@ _failed_end_reads: Counter[tuple[str, str]] = Counter()
 
 
 def _do_not_interrupt() -> None:
-    """The default of `read_large`: never interrupt."""
+    """Do nothing. The default for `go_on` of `read_large`."""
 
 
 def read_large(
     mailbox: ImapMailbox, uid: int, go_on: Callable[[], None] = _do_not_interrupt, reader: HtmlReader = TAG_READER
 ) -> ParsedMessage:
-    """Read a large message of the selected folder from its header, structure and texts. Raises RemoteFault.
+    """Read and parse a large message of the selected folder without its attachments. Raises RemoteFault.
 
-    `go_on` is called between pieces. An exception from it ends the reading, and the connection stays usable.
+    `go_on`: called between pieces of up to 1 MiB. If it raises, reading ends with that exception, and the connection
+    stays usable. `reader`: analyzes the HTML.
     """
 
     def section(number: str, longest: int) -> bytes:
@@ -326,12 +367,15 @@ def read_large(
 
 
 def forget_failed_end_reads() -> None:
-    """Forget which servers could not return the ends of parts, for tests."""
+    """Forget which servers failed to return the ends of parts. Only for tests."""
     _failed_end_reads.clear()
 
 
 def _decoded_sizes(mailbox: ImapMailbox, uid: int, structure: ListedPart) -> dict[str, int]:
-    """Return the decoded sizes of parts, as far as their last bytes show them; other sizes are estimated."""
+    """Return the exact decoded sizes of parts by part number, computed from their last bytes.
+
+    Parts whose last bytes the server does not return are missing; callers estimate their size.
+    """
     wanted = {end.number: end for end in part_ends(structure)}
     if not wanted or _failed_end_reads[mailbox.account] >= _MOST_FAILED_END_READS:
         return {}
@@ -352,9 +396,9 @@ def _decoded_sizes(mailbox: ImapMailbox, uid: int, structure: ListedPart) -> dic
 def find_by_message_id(
     mailbox: ImapMailbox, folder: MirroredFolder, message_id: str, having: Collection[str] = ()
 ) -> FoundCopy | None:
-    """Return the newest message with this Message-ID, or None. Raises RemoteFault.
+    """Return the newest message of a folder with exactly this Message-ID, or None. Raises RemoteFault.
 
-    `having`: the message must have one of these flags or labels, as `mail.folder_roles` writes them.
+    `having`: if not empty, the message must have one of these flags or labels.
     """
     uids = mailbox.search_message_id(folder.path, message_id)
     if not uids:
@@ -368,7 +412,7 @@ def find_by_message_id(
 
 
 def find_by_uid(mailbox: ImapMailbox, folder: MirroredFolder, uid: int) -> FoundCopy | None:
-    """Return the message with this UID, or None. Raises RemoteFault."""
+    """Return the message of a folder with this UID, or None. Raises RemoteFault."""
     state, sightings = mailbox.identify(folder.path, [uid])
     return _to_found(folder, state, sightings, uid) if uid in sightings else None
 
@@ -385,9 +429,9 @@ def _to_found(
 
 
 def make_folder(mailbox: ImapMailbox, name: str) -> str:
-    """Create a folder at the top, or below INBOX on servers that keep all folders there, and return its path.
+    """Create a folder at the top level and return its path. Raises RemoteFault.
 
-    Raises RemoteFault.
+    If the server refuses that, create it below INBOX, because some servers keep all folders there.
     """
     inbox = next((folder for folder in mailbox.list_folders() if folder.path == "INBOX"), None)
     below = f"{inbox.path}{inbox.delimiter}{name}" if inbox is not None and inbox.delimiter else name

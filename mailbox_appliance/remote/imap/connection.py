@@ -1,6 +1,7 @@
-"""From a socket to an authenticated IMAP connection: TLS, greeting, STARTTLS, sign-in.
+"""Sign in to an IMAP server on a connected socket: TLS, greeting, STARTTLS, sign-in.
 
-imaplib and imapclient sign in over the bounded channel, so lines, literals, responses and their time are bounded.
+The libraries imaplib and imapclient read and write through `net.channel`, which limits the length and the time of each
+response.
 """
 
 import imaplib
@@ -50,18 +51,18 @@ _CODES: dict[str, tuple[FaultKind, str]] = {
 
 
 class LoginProtocol(imaplib.IMAP4):
-    """imaplib over a channel. After `secure` its commands go through TLS."""
+    """The connection object of imaplib, which reads and writes through a channel with limits."""
 
     def __init__(self, channel: Channel, host: str) -> None:
         self.channel = channel
         super().__init__(host)
 
     def open(self, host: str = "", port: int = 0, timeout: float | None = None) -> None:  # noqa: ARG002
-        """Do nothing: the channel is connected already."""
+        """Do not connect, because the channel is connected already."""
         self.host, self.port, self.sock = host, port, self.channel.sock
 
     def read(self, size: int) -> bytes:
-        """Read a literal."""
+        """Read exactly `size` bytes: a literal (RFC 9051 4.3)."""
         if size > MAX_LITERAL:
             raise TooLong
         data = self.channel.read_exactly(size)
@@ -70,14 +71,14 @@ class LoginProtocol(imaplib.IMAP4):
         return data
 
     def readline(self) -> bytes:
-        """Read a line with its end; empty at the end of the connection."""
+        """Read a line, including its line end. Returns empty bytes if the connection has ended."""
         line = self.channel.read_line(MAX_LINE)
         if line and not line.endswith(b"\n"):
             raise ConnectionResetError
         return line
 
     def send(self, data: Any) -> None:
-        """Send data, and start the time limit of the response."""
+        """Send data, and restart the time limit for the response."""
         self.channel.send(data)
         self.channel.restart_timeout()
 
@@ -86,7 +87,9 @@ class LoginProtocol(imaplib.IMAP4):
         self.channel.close()
 
     def secure(self, context: ssl.SSLContext) -> None:
-        """Start TLS (RFC 9051 6.2.1). Earlier responses are discarded, and capabilities are requested again."""
+        """Start TLS (STARTTLS, RFC 9051 6.2.1). Earlier responses are discarded; the capabilities are requested
+        again.
+        """
         typ, _ = self._simple_command("STARTTLS")
         if typ != "OK":
             raise RemoteFault("imap", "tls", "The IMAP server cannot start TLS now.")
@@ -96,7 +99,7 @@ class LoginProtocol(imaplib.IMAP4):
 
 
 class LoginClient(IMAPClient):
-    """imapclient over `LoginProtocol`. Times have a time zone."""
+    """The client object of imapclient, which uses `LoginProtocol`. Only the sign-in uses it."""
 
     def __init__(self, channel: Channel, host: str) -> None:
         self._channel = channel
@@ -108,7 +111,7 @@ class LoginClient(IMAPClient):
         return LoginProtocol(self._channel, self.host)
 
     def _set_read_timeout(self) -> None:
-        """Do nothing: the channel enforces timeouts."""
+        """Do nothing, because the channel enforces timeouts. Overrides imapclient."""
 
     @property
     def protocol(self) -> LoginProtocol:
@@ -117,13 +120,13 @@ class LoginClient(IMAPClient):
         return protocol
 
     def socket(self) -> socket.socket:
-        """The socket, for polling only."""
+        """The socket of the connection. Use it only to wait for data."""
         return self._channel.sock
 
 
 @contextmanager
 def errors_as_faults() -> Iterator[None]:
-    """Convert errors of the connection and of imaplib to RemoteFault."""
+    """Convert errors of the connection and of imaplib that are raised inside this context to RemoteFault."""
     try:
         yield
     except TimeoutError as error:
@@ -142,10 +145,11 @@ def errors_as_faults() -> Iterator[None]:
 def fault_of_refusal(
     error: Exception, otherwise: FaultKind = "refused", reason: str = "", *, host: str = "", by_token: bool = False
 ) -> RemoteFault:
-    """Return the fault for a NO or BAD: by its text (`errors`), by its response code (RFC 5530), or `otherwise` with
-    `reason`.
+    """Return the fault for a NO or BAD response. `error`: the exception that holds the response's text.
 
-    `host`, `by_token`: facts of the sign-in, if a sign-in was refused.
+    The first of these decides: a known text (`errors.fault_name_of_reply`), the response code (RFC 5530), or
+    `otherwise`, the kind, with the sentence `reason`. For a refused sign-in, also pass `host` and `by_token` (an access
+    token was used).
     """
     said = _PYTHON_BYTES.sub(r"\2", str(error))
     found = _RESPONSE_CODE.search(said)
@@ -164,9 +168,9 @@ def fault_of_refusal(
 
 
 def log_in(channel: Channel, endpoint: Endpoint, ca_file: str) -> frozenset[str]:
-    """Secure the channel as the endpoint requires, read the greeting and sign in. Returns the upper-case capabilities.
+    """Sign in on a connected channel, with TLS or STARTTLS as the endpoint requires. Raises RemoteFault.
 
-    Raises RemoteFault.
+    Returns the server's capabilities after the sign-in, in upper case.
     """
     context = context_or_fault("imap", ca_file) if endpoint.security != "none" else None
     with errors_as_faults():
@@ -211,8 +215,9 @@ def _start_tls(client: LoginClient, context: ssl.SSLContext) -> None:
 
 
 def _log_in(client: LoginClient, endpoint: Endpoint) -> None:
-    """Sign in with a token if there is one; otherwise AUTHENTICATE PLAIN (RFC 4616), which allows any character, or
-    LOGIN.
+    """Sign in with the endpoint's access token if it has one, otherwise with its password.
+
+    With a password, AUTHENTICATE PLAIN (RFC 4616) comes before LOGIN, because it allows any character.
     """
     words = client.protocol.capabilities
     if endpoint.token is not None:
@@ -236,7 +241,7 @@ def _log_in(client: LoginClient, endpoint: Endpoint) -> None:
 
 
 def _log_in_by_token(client: LoginClient, endpoint: Endpoint) -> None:
-    """Sign in with a token. No password is sent, whatever the server offers."""
+    """Sign in with an access token. A password is never sent, even if the server accepts passwords."""
     offered = [word.removeprefix("AUTH=") for word in client.protocol.capabilities if word.startswith("AUTH=")]
     bearer = TokenLogin(endpoint, offered, "imap")
     try:
@@ -251,5 +256,5 @@ def _log_in_by_token(client: LoginClient, endpoint: Endpoint) -> None:
 
 
 def _quote_user_name(text: str) -> str:
-    """Return a quoted string; imaplib quotes the password, but not the user name."""
+    """Return a user name as an IMAP quoted string, because imaplib quotes only the password."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,4 +1,7 @@
-"""Folders over IMAP: list them, select one, and read its changes since a position (RFC 9051, RFC 7162)."""
+"""Folders over IMAP: list them, select one, and read its changes since an earlier state (RFC 9051, RFC 7162).
+
+The state of a folder is its UIDVALIDITY, UIDNEXT and HIGHESTMODSEQ, and the number of its messages (`FolderState`).
+"""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -28,7 +31,7 @@ _NAMESPACE = re.compile(rb"\* NAMESPACE ", re.I)
 
 
 class FolderLister:
-    """Lists the folders of one mailbox."""
+    """Lists and creates the folders of one mailbox over its connection."""
 
     def __init__(self, wire: ImapWire, words: Collection[str]) -> None:
         self._wire, self._words = wire, frozenset(words)
@@ -45,7 +48,10 @@ class FolderLister:
         return self._take_results()[0]
 
     def list_with_states(self) -> tuple[tuple[ListedFolder, ...], Mapping[str, FolderState]]:
-        """Return the folders, and the positions of those that hold messages, as far as the server reports them."""
+        """Return the folders, and by path the states of those that hold messages.
+
+        A folder whose state the server refuses to report has none.
+        """
         # There may be hundreds of folders that only show a label; their positions are not needed.
         has_list_status = {"LIST-EXTENDED", "LIST-STATUS"} <= self._words and not self._wire.has_labels
         self._list_all(with_status=has_list_status)
@@ -56,7 +62,7 @@ class FolderLister:
         return folders, states
 
     def get_state(self, path: str) -> FolderState:
-        """Return the position of a folder that need not be selected. Raises RemoteFault."""
+        """Return the state of a folder (STATUS), which need not be selected. Raises RemoteFault."""
         self._wire.run_command(f"STATUS {encode_folder_path(path)} ({self._items})", self._collect)
         _, states = self._take_results()
         if path not in states:
@@ -95,7 +101,10 @@ class FolderLister:
         return True
 
     def _take_results(self) -> tuple[tuple[ListedFolder, ...], dict[str, FolderState]]:
-        """Return what was collected, and forget it."""
+        """Return the collected folders and their states by path, and start the next collection.
+
+        Folders that cannot hold mail are left out.
+        """
         folders = tuple(one for one in self._listed.values() if not one.attributes & _NO_MAILBOX)
         states, self._listed, self._states = self._states, {}, {}
         return tuple(map(values.with_label, folders)) if self._wire.has_labels else folders, states
@@ -109,8 +118,9 @@ class FolderLister:
             return None  # just deleted, or not accessible
 
     def _personal_prefixes(self) -> tuple[str, ...]:
-        """Return the prefixes of the user's own folders other than the top (RFC 2342). Folders of other users are not
-        included.
+        """Return the path prefixes of the user's own folders, from NAMESPACE (RFC 2342), without the empty prefix.
+
+        Folders of other users are not included.
         """
         if self._prefixes is None:
             found: list[str] = []
@@ -151,14 +161,16 @@ _ENABLED = re.compile(rb"\* ENABLED\b(.*)", re.I)
 
 @dataclass
 class ChangeCollector:
-    """Collects reports of changed and vanished messages."""
+    """Collects the changed flags and the removed messages that the server reports for a folder."""
 
     changed: FlagCollector = field(default_factory=FlagCollector)
     #: None: more than are listed. The UIDs that exist say the same.
     vanished: set[int] | None = field(default_factory=set)
 
     def collect(self, pieces: Pieces) -> bool:
-        """Handle an untagged response. Returns whether it was asked for."""
+        """Record an untagged response that reports a changed or removed message. Returns False for any other
+        response.
+        """
         earlier = _EARLIER.fullmatch(pieces[0])
         if earlier and self.vanished is not None:
             # Seen in practice: 1:4294967295 for everything that a server no longer remembers.
@@ -172,7 +184,7 @@ class ChangeCollector:
 
 @dataclass
 class SelectedFolder:
-    """The facts that the server reported when a folder was selected."""
+    """The values that the server reported about the selected folder."""
 
     numbers: dict[bytes, int] = field(default_factory=dict)
     flags: dict[bytes, frozenset[str]] = field(default_factory=dict)
@@ -180,26 +192,24 @@ class SelectedFolder:
 
     @property
     def state(self) -> FolderState:
-        """The position. A value that the server leaves out is 0; without a HIGHESTMODSEQ it has none (RFC 7162
-        3.1.2.2).
-        """
+        """The state of the folder. Missing values are 0; a missing HIGHESTMODSEQ is None (RFC 7162 3.1.2.2)."""
         uidvalidity, uidnext, exists = (self.numbers.get(key, 0) for key in (b"UIDVALIDITY", b"UIDNEXT", b"EXISTS"))
         return FolderState(uidvalidity, uidnext, exists, self.numbers.get(b"HIGHESTMODSEQ") or None)
 
     def update_state(self, state: FolderState) -> None:
-        """Replace the position by one that was reported later."""
+        """Replace the state by a newer one that the server reported."""
         self.numbers |= {b"UIDVALIDITY": state.uidvalidity, b"UIDNEXT": state.uidnext, b"EXISTS": state.exists}
         self.numbers[b"HIGHESTMODSEQ"] = state.highestmodseq or 0
 
     @property
     def permanent_flags(self) -> frozenset[str]:
-        """The flags that can be changed permanently; all known flags if the server does not report any (RFC 3501
+        """The flags that can be changed permanently (PERMANENTFLAGS). Without that report, all known flags (RFC 3501
         7.1).
         """
         return self.flags.get(b"OK [PERMANENTFLAGS", self.flags.get(b"FLAGS", frozenset()))
 
     def collect(self, pieces: Pieces) -> bool:
-        """Handle an untagged response. Returns whether it was asked for."""
+        """Record an untagged response about the folder. Returns False for any other response."""
         text = pieces[0]
         if exists := _EXISTS.fullmatch(text):
             self.numbers[b"EXISTS"] = int(exists[1])
@@ -213,11 +223,12 @@ class SelectedFolder:
 
 
 class Selection:
-    """The folder that is selected on a connection, and what the server reported about it."""
+    """Selects folders on a connection, and keeps what the server reported about the selected one."""
 
     def __init__(self, wire: ImapWire, words: Collection[str]) -> None:
-        """`words`: the server's capabilities. QRESYNC is enabled here, which must happen before any folder is
-        selected.
+        """Enable QRESYNC if the server offers it. Create this object before any folder is selected.
+
+        `words`: the server's capabilities, in upper case.
         """
         self.wire = wire
         self.has_condstore = "CONDSTORE" in words or "QRESYNC" in words
@@ -230,18 +241,22 @@ class Selection:
         self.shown_uids: frozenset[int] = frozenset()
 
     def examine(self, path: str, since: FolderState | None = None) -> SelectedFolder:
-        """Select a folder read-only. With `since`, also collect its changes since then (needs QRESYNC)."""
+        """Select a folder read-only (EXAMINE). `since`: if given, also collect its changes since this state (needs
+        QRESYNC).
+        """
         parameter = " (CONDSTORE)" if self.has_condstore else ""
         if since is not None:  # RFC 7162 3.2.5
             parameter = f" (QRESYNC ({since.uidvalidity} {since.highestmodseq}))"
         return self._select("EXAMINE", path, parameter)[0]
 
     def is_examined(self, path: str) -> bool:
-        """Whether this folder is selected read-only."""
+        """Whether the folder with this path is selected read-only now."""
         return self.path == path and not self.is_writable
 
     def select(self, path: str) -> SelectedFolder:
-        """Select a folder for changes. Raises RemoteFault (`refused`) if it is read-only."""
+        """Select a folder for reading and writing (SELECT). Raises RemoteFault (`refused`) if the server allows only
+        reading.
+        """
         parameter = " (CONDSTORE)" if self.has_condstore else ""
         opened, text = self._select("SELECT", path, parameter)
         if b"[READ-ONLY]" in text.upper():
@@ -250,8 +265,10 @@ class Selection:
         return opened
 
     def require_writable(self, path: str, uids: Collection[int] = ()) -> SelectedFolder:
-        """Select a folder for changes unless it is selected so already. Afterwards the messages `uids` can be
-        changed.
+        """Select a folder for changes, unless it is selected for changes already.
+
+        `uids`: the messages to change. If the server has not shown them yet, a NOOP comes first, because some servers
+        ignore changes to such messages.
         """
         if self.path != path or not self.is_writable:
             return self.select(path)
@@ -280,8 +297,10 @@ class Selection:
 
 
 def detect_capabilities(selection: Selection, words: Collection[str]) -> AccountCapabilities:
-    """Return the capabilities of the server. Only a writable selection shows whether it has labels: that of the
-    inbox.
+    """Return the capabilities of the server, including whether messages can have labels (`account_capabilities`).
+
+    This selects INBOX for changes, because only that shows whether clients may create keywords. With X-GM-EXT-1 it is
+    not needed.
     """
     if selection.wire.has_labels:
         return account_capabilities(words, ANY_KEYWORD)
@@ -316,18 +335,20 @@ def _enable_qresync(wire: ImapWire) -> bool:
 
 
 class FolderNewsReader:
-    """Reads the changes of folders over one connection."""
+    """Reads what changed in folders since an earlier state, over one connection."""
 
     def __init__(self, selection: Selection, folders: FolderLister, uids: Callable[[], frozenset[int]]) -> None:
-        """`uids` returns all UIDs of the selected folder."""
+        """`uids`: a function that returns all UIDs of the selected folder."""
         self._selection, self._folders, self._uids = selection, folders, uids
 
     def news_since(self, path: str, since: FolderState | None, known: int) -> FolderChanges:
-        """Return the changes in a folder since a position, and leave it selected. `known`: how many messages are
+        """Select a folder read-only, and return what changed in it.
+
+        `since`: the folder's state at the last sync; None before the first. `known`: how many of its messages are
         stored.
 
-        Without a position, or with one that the server cannot continue from, everything is returned: `present` is not
-        None.
+        If the server cannot report the changes since that state, all flags and UIDs are returned. Then `present` of the
+        result is not None.
         """
         if since is None or since.highestmodseq is None or not self._selection.has_condstore:
             return self._news_of_everything(self._selection.examine(path).state)
@@ -339,8 +360,9 @@ class FolderNewsReader:
         return news or self._news_of_everything(self._selection.selected.state)
 
     def _news_of_selected(self, path: str, since: FolderState, known: int) -> FolderChanges | None:
-        """Return the changes of a folder that is still selected. Seen in practice: reopening a large one costs the
-        server a second.
+        """Return the changes without selecting the folder again, which takes the server a second for a large folder.
+
+        Returns None if the folder is not selected, or if the changes since that state cannot be read.
         """
         if not self._selection.is_examined(path):
             return None
@@ -385,7 +407,10 @@ class FolderNewsReader:
 
 
 def _can_continue(state: FolderState, since: FolderState) -> bool:
-    """Whether changes since a position can be read. On a server that was restored from a copy, positions go back."""
+    """Whether the server can report the changes from the earlier state `since` up to `state`.
+
+    It cannot if UIDVALIDITY changed, or if a number went back because the server was restored from a backup.
+    """
     if state.uidvalidity != since.uidvalidity or state.highestmodseq is None:
         return False
     is_back = state.highestmodseq < (since.highestmodseq or 0) or 0 < state.uidnext < since.uidnext

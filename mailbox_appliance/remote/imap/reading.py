@@ -1,4 +1,7 @@
-"""Read messages of the selected folder, in batches bounded by count and bytes. Nothing is marked as read."""
+"""Fetch messages of the selected folder, and search in it. Requests are limited by count and bytes.
+
+Nothing here marks a message as read.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +46,11 @@ _SECTION = re.compile(r"|(?:\d{1,9}(?:\.\d{1,9})*)(?:\.(?:HEADER|TEXT|MIME))?|HE
 
 
 def message_items(wire: ImapWire, section: str = "") -> str:
-    """Return the FETCH items of messages that will be stored, with one section of each."""
+    """Return the FETCH items for a message that will be stored: UID, flags, date, size, and labels if the server has
+    them.
+
+    `section`: one more item for the content, such as `BODY.PEEK[]`.
+    """
     asked = (_ITEMS, *((values.IDENTITY_ITEMS, values.LABELS_ITEM) if wire.has_labels else ()), section)
     return f"({' '.join(filter(None, asked))})"
 
@@ -51,7 +58,11 @@ def message_items(wire: ImapWire, section: str = "") -> str:
 def fetch_flags(
     wire: ImapWire, uids: Sequence[int] | None, changed_since: int | None = None
 ) -> dict[int, frozenset[str]]:
-    """Return flags by UID: of all messages, of the given ones that exist, or of all changed since (RFC 7162)."""
+    """Return flags by UID. On a server with labels, the labels are among them.
+
+    `uids`: the messages; None for all. Those that do not exist are left out. `changed_since`: only messages whose
+    mod-sequence is higher (RFC 7162).
+    """
     kind, asked = (
         (LabelCollector, f"UID FLAGS {values.LABELS_ITEM}") if wire.has_labels else (FlagCollector, "UID FLAGS")
     )
@@ -63,7 +74,10 @@ def fetch_flags(
 
 
 def search_uids(wire: ImapWire, exists: int, *, has_esearch: bool) -> frozenset[int]:
-    """Return the UIDs of all messages. `exists`: roughly how many there are."""
+    """Return the UIDs of all messages. `exists`: the known number of messages, which decides how to ask.
+
+    `has_esearch`: the server has ESEARCH (RFC 4731).
+    """
     if not exists:  # some servers refuse 1:* in an empty folder
         return frozenset()
     if not has_esearch or exists > _MOST_IN_A_LINE:
@@ -83,7 +97,10 @@ def search_uids(wire: ImapWire, exists: int, *, has_esearch: bool) -> frozenset[
 
 
 def fetch_headers(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-    """Yield messages whose source holds only the header fields of lists."""
+    """Yield messages in the order of `uids`, with only the header fields HEADER_FIELDS as their source.
+
+    If the server refuses to return the header of a message, its source is empty. Missing messages are left out.
+    """
     for start in range(0, len(uids), BATCH_COUNT):
         some = uids[start : start + BATCH_COUNT]
         refused: dict[int, RemoteFault] = {}
@@ -93,12 +110,18 @@ def fetch_headers(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessag
 
 
 def fetch_outlines(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-    """Yield messages whose headers the server does not return: everything but their source."""
+    """Yield messages with flags, date and size, but with an empty source.
+
+    For messages whose headers the server does not return.
+    """
     return _messages_in_order(_fetch_without_section(wire, uids), uids)
 
 
 def fetch_messages(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-    """Yield messages; one over LARGEST is cut."""
+    """Yield messages with their source, in the order of `uids`. Missing messages are left out.
+
+    Of a message over LARGEST_MESSAGE, only the first CUT_BYTES are fetched.
+    """
     for start in range(0, len(uids), BATCH_COUNT):
         some = uids[start : start + BATCH_COUNT]
         answers = _merge_items(_fetch_past_refusals(wire, some, "(UID RFC822.SIZE)", {}, with_flags=False))
@@ -110,7 +133,7 @@ def fetch_messages(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessa
 
 
 def fetch_items(wire: ImapWire, uids: Sequence[int], items: str) -> dict[int, FetchedItems]:
-    """Return the FETCH items of messages by UID, as far as the server returns them."""
+    """Return the requested FETCH items by UID. Messages that the server does not return are left out."""
     return _merge_items(_fetch_past_refusals(wire, uids, items, {}))
 
 
@@ -122,7 +145,7 @@ def search_message_id(wire: ImapWire, message_id: str) -> tuple[int, ...]:
 
 
 def search_provider_id(wire: ImapWire, provider_id: str) -> int | None:
-    """Return the UID of the message with this X-GM-MSGID, on a server with labels; None if there is none."""
+    """Return the UID of the message with this X-GM-MSGID, or None. Only for servers with labels (X-GM-EXT-1)."""
     if not provider_id.isdigit():
         raise ValueError("not the id of a message")
     found = _search(wire, f"X-GM-MSGID {provider_id}")
@@ -144,8 +167,9 @@ def _search(wire: ImapWire, criteria: str, literal: bytes | None = None) -> tupl
 
 
 def read_section(wire: ImapWire, uid: int, section: str, offset: int, count: int) -> bytes:
-    """Return bytes of a section (RFC 9051 6.4.5); fewer or none at its end. Raises RemoteFault if the message is
-    gone.
+    """Return `count` bytes of a section of a message (RFC 9051 6.4.5), from `offset` on. At its end, fewer or none.
+
+    Raises RemoteFault if the message no longer exists.
     """
     if not _SECTION.fullmatch(section) or offset < 0 or count < 1:
         raise ValueError("not a section of a message")
@@ -157,9 +181,11 @@ def read_section(wire: ImapWire, uid: int, section: str, offset: int, count: int
 
 
 def read_ends(wire: ImapWire, uid: int, wanted: Sequence[PartEnd]) -> dict[str, bytes]:
-    """Return the last bytes of parts by part number, in one request, as far as the server returns them.
+    """Return the last bytes of parts by part number, in one request. Parts that the server does not return are left
+    out.
 
-    Returns nothing for a server that once ignored the range of a section: it would send each part whole.
+    Returns nothing unless the last `read_section` showed that the server can return a range of bytes; otherwise it
+    would send each part whole.
     """
     if not wanted or not wire.gives_partial_sections:
         return {}
@@ -171,7 +197,7 @@ def read_ends(wire: ImapWire, uid: int, wanted: Sequence[PartEnd]) -> dict[str, 
 
 
 def fetch_structure(wire: ImapWire, uid: int) -> ListedPart:
-    """Return the parts of a message. Raises RemoteFault if it is gone."""
+    """Return the tree of parts of a message. Raises RemoteFault if it no longer exists or has no reported structure."""
     told = _fetch_one(wire, uid, "(UID BODYSTRUCTURE)").structure
     if not isinstance(told, list):
         raise RemoteFault("imap", "refused", "The IMAP server did not report the structure of this message.")
@@ -194,10 +220,12 @@ def _fetch(wire: ImapWire, uids: Sequence[int], items: str, *, with_flags: bool 
 def _fetch_past_refusals(
     wire: ImapWire, uids: Sequence[int], items: str, refused: dict[int, RemoteFault], *, with_flags: bool = True
 ) -> Iterator[dict[int, FetchedItems]]:
-    """Fetch all messages at once, and after a refusal ever fewer at a time. `refused` receives those that fail alone.
+    """Fetch items of messages. If the server refuses, fetch them in halves, so that one bad message does not fail the
+    others.
 
-    Seen in practice: one message that the server cannot read fails the whole FETCH. If all of several messages are
-    refused, or the server reports an internal error, the cause is not the messages: then it raises the RemoteFault.
+    Seen in practice: one message that the server cannot read fails the whole FETCH. `refused` receives the faults of
+    messages that fail even alone. If each of several messages fails, or the server reports an internal error, the cause
+    is not the messages, and the RemoteFault is raised.
     """
     is_any_told = False
     for told in _fetch_by_halves(wire, uids, items, refused, with_flags):
@@ -227,7 +255,7 @@ def _fetch_by_halves(
 
 
 def _fetch_without_section(wire: ImapWire, uids: Sequence[int]) -> dict[int, FetchedItems]:
-    """Return the items of messages whose section the server does not return, with an empty section."""
+    """Return the items of messages without their content, which the server does not return; `section` is empty."""
     found = _merge_items(_fetch_by_halves(wire, uids, message_items(wire), {}, with_flags=True)) if uids else {}
     for told in found.values():
         told.section = b""
@@ -243,7 +271,10 @@ def _messages_in_order(told: Mapping[int, FetchedItems], uids: Sequence[int]) ->
 
 
 def _batches(uids: Sequence[int], sizes: Mapping[int, int]) -> Iterator[Sequence[int]]:
-    """Yield the UIDs in order, in groups bounded by bytes; a message to be cut is a group of its own."""
+    """Yield the UIDs in order, in groups of at most BATCH_BYTES. A larger message is a group of its own.
+
+    `sizes`: the size of each message in bytes, by UID.
+    """
     batch: list[int] = []
     weight = 0
     for uid in uids:

@@ -1,4 +1,4 @@
-"""IMAP responses to values and back: folders, UID sets, BODYSTRUCTURE, Gmail labels, FETCH.
+"""Convert IMAP responses to Python values and back: folders, UID sets, BODYSTRUCTURE, Gmail labels, FETCH.
 
 Pure: nothing here uses a connection.
 """
@@ -32,8 +32,9 @@ _FLAG = re.compile(r"\\?[^\x00-\x20\x7f-\U0010ffff(){%*\"\\\]]+")  # RFC 9051 9:
 
 
 def account_capabilities(words: Collection[str], permanent_flags: Collection[str]) -> AccountCapabilities:
-    """Return the capabilities of a server. Labels are keywords that a client may create: `\\*` among the permanent
-    flags.
+    """Return the capabilities that a mailbox has. `words`: those that the server lists, in upper case.
+
+    `permanent_flags`: of a writable folder. If `\\*` is among them, clients may create keywords, which count as labels.
     """
     return AccountCapabilities(
         labels="\\*" in permanent_flags,
@@ -46,8 +47,9 @@ def account_capabilities(words: Collection[str], permanent_flags: Collection[str
 
 
 def read_listed_folder(pieces: Pieces) -> ListedFolder | None:
-    """Return the folder of a LIST response. None for another response, or for a folder whose name cannot be
-    represented.
+    """Return the folder of a LIST response.
+
+    Returns None for another response, or if the folder's name cannot be represented (`decode_folder_path`).
     """
     begin = _LIST.match(pieces[0])
     if not begin:
@@ -66,7 +68,10 @@ def read_listed_folder(pieces: Pieces) -> ListedFolder | None:
 
 
 def read_status(pieces: Pieces) -> tuple[str, FolderState] | None:
-    """Return the path and position of a STATUS response; None as in `read_listed_folder`."""
+    """Return the folder's path and state from a STATUS response.
+
+    Returns None for another response, or if the folder's name cannot be represented (`decode_folder_path`).
+    """
     begin = _STATUS.match(pieces[0])
     values = ResponseReader(pieces, begin.end()).read_rest() if begin else []
     if len(values) < 2:
@@ -88,9 +93,9 @@ def read_status(pieces: Pieces) -> tuple[str, FolderState] | None:
 
 
 def read_modseq(value: Value) -> int:
-    """Return a number of EXAMINE or STATUS; 0 if it is missing or a mod-sequence of 64 bits.
+    """Return a number from EXAMINE or STATUS, such as HIGHESTMODSEQ; 0 if it is missing or needs more than 63 bits.
 
-    RFC 4551 allowed those; RFC 7162 has 63 bits. A folder with 0 is compared by all its flags.
+    RFC 4551 allowed 64 bits, RFC 7162 allows 63. Of a folder whose HIGHESTMODSEQ is 0, all flags are compared.
     """
     if not isinstance(value, bytes) or not value.isdigit() or len(value) > 19:
         return 0
@@ -98,9 +103,9 @@ def read_modseq(value: Value) -> int:
 
 
 def decode_folder_path(name: Value) -> str | None:
-    """Decode a folder's path from modified UTF-7 (RFC 3501 5.1.3). Raises ValueError if it is not a string.
+    """Decode a folder's path from modified UTF-7 (RFC 3501 5.1.3). Raises ValueError if the value is a list.
 
-    Returns None if it is empty, too long, or would be encoded differently by `encode_folder_path`: `R&D`, or raw UTF-8.
+    Returns None if the path is empty, too long, or not in valid modified UTF-7, such as `R&D` or raw UTF-8.
     """
     if isinstance(name, list):
         raise ValueError("a name is a list")
@@ -117,33 +122,37 @@ def decode_folder_path(name: Value) -> str | None:
 
 
 def encode_folder_path(path: str) -> str:
-    """Return a folder's path as a quoted string in modified UTF-7 (RFC 3501 5.1.3), which contains no control
+    """Return a folder's path as a quoted string in modified UTF-7 (RFC 3501 5.1.3). It contains no control
     character.
     """
     return quote_string(imap_utf7.encode(path).decode("ascii"))
 
 
 def quote_string(text: str) -> str:
-    """Return a quoted string. The text must not contain a line end or NUL."""
+    """Return a text as an IMAP quoted string. It must not contain a line end or NUL."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def is_flag(name: str) -> bool:
-    """Whether a name is a valid flag or keyword (RFC 9051 9). `\\Recent` cannot be set."""
+    """Whether a name is a flag or keyword that a client may set (RFC 9051 9). `\\Recent` is not."""
     return bool(_FLAG.fullmatch(name)) and name.lower() != "\\recent"
 
 
 def appended_uid(text: bytes, uidvalidity: int | None = None) -> int | None:
-    """Return the UID of an appended message from APPENDUID (RFC 4315); None without it or under another UIDVALIDITY."""
+    """Return the UID of an appended message from the APPENDUID code in a response (RFC 4315).
+
+    Returns None if there is no such code, or if its UIDVALIDITY is not the given one.
+    """
     found = _APPENDUID.search(text)
     uids = _read_uids_leniently(found[2], 1) if found and _is_same_uidvalidity(found[1], uidvalidity) else []
     return uids[0] if uids else None
 
 
 def copied_uids(text: bytes, asked: Collection[int], uidvalidity: int | None = None) -> dict[int, int | None]:
-    """Return new UIDs by old UID from COPYUID (RFC 4315 3); empty if it contradicts itself.
+    """Return the new UIDs by old UID from the COPYUID code in a response (RFC 4315 3).
 
-    Under another UIDVALIDITY than the given one each new UID is None.
+    Returns an empty dict if the code is missing or contradicts itself. If its UIDVALIDITY is not the given one, each
+    new UID is None. `asked`: the UIDs that were copied; others are left out.
     """
     found = _COPYUID.search(text)
     if not found:
@@ -168,8 +177,9 @@ def _read_uids_leniently(text: bytes, most: int) -> list[int]:
 
 
 def read_uid_set(text: bytes, most: int) -> list[int] | None:
-    """Return the UIDs of a set, in its order; None if there are more than `most`. Raises ValueError if it is not
-    a set.
+    """Return the UIDs of a sequence set such as `7,1:3`, in its order. Raises ValueError if the text is not a set.
+
+    Returns None if there are more than `most` UIDs.
     """
     if not _UID_SET.fullmatch(text):
         raise ValueError("not a set of UIDs")
@@ -184,7 +194,7 @@ def read_uid_set(text: bytes, most: int) -> list[int] | None:
 
 
 def uid_sets(uids: Iterable[int]) -> Iterator[str]:
-    """Yield the UIDs as sequence sets (`1:3,7`), ascending, each short enough for one command."""
+    """Yield the UIDs as sequence sets such as `1:3,7`, ascending. Each is short enough for one command."""
     current = ""
     for first, last in _uid_ranges(uids):
         part = str(first) if first == last else f"{first}:{last}"
@@ -221,14 +231,19 @@ class _Disposition(TypedDict):
 
 
 def read_body_structure(structure: Items) -> ListedPart:
-    """Return the tree of parts. A multipart at the root has the number ``; the root of an attached message N,
-    `N.TEXT`.
+    """Return the tree of parts from a BODYSTRUCTURE value, each with the number under which FETCH returns it.
+
+    A multipart at the root has the empty number. A multipart that is the body of an attached message `N` has `N.TEXT`.
     """
     return _read_part(structure, "1", "", "", MAX_DEPTH)
 
 
 def _read_part(value: Value, single: str, multiple: str, prefix: str, room: int) -> ListedPart:
-    """Return a part, numbered `single`, or if it is a multipart `multiple` with children below `prefix`."""
+    """Return one part of a BODYSTRUCTURE value, with its children.
+
+    `single`: its number unless it is a multipart. `multiple`, `prefix`: if it is one, its number, and the prefix of its
+    children's numbers. `room`: how many more levels are read.
+    """
     items = value if isinstance(value, list) else []
     if items and isinstance(items[0], list):
         return _read_multipart(items, multiple, prefix, room)
@@ -266,7 +281,7 @@ def _read_attached(body: Value, message: str, room: int) -> ListedPart:
 
 
 def _disposition_index(items: Items, kind: str, is_message: bool) -> int:
-    """Return the index of the disposition: after the fields of this kind of part, and the MD5."""
+    """Return the index of the disposition in a part of BODYSTRUCTURE, which depends on the kind of the part."""
     if is_message:
         return 11
     # Seen in practice: a text without its number of lines.
@@ -332,7 +347,10 @@ _GMAIL_FLAGS_BY_LOWER = {flag.lower(): flag for flag in _GMAIL_FLAGS}
 
 
 def parse_labels(written: bytes) -> frozenset[str]:
-    """Return the labels of a raw list, without those whose name cannot be represented. Raises ValueError."""
+    """Return the labels of an X-GM-LABELS list that is not parsed yet. Raises ValueError if it is malformed.
+
+    Labels whose name cannot be represented (`decode_folder_path`) are left out, and so are those beyond MAX_LABELS.
+    """
     # In a mailbox of 100,000 messages a few hundred sets repeat.
     return _parse_labels_cached(written) if len(written) <= _MOST_CACHED_LABELS else _parse_labels(written)
 
@@ -345,7 +363,10 @@ _parse_labels_cached = functools.lru_cache(maxsize=4096)(_parse_labels)
 
 
 def labels_of_value(told: Value) -> frozenset[str]:
-    """Return the labels of a list that was parsed already, as `parse_labels` does."""
+    """Return the labels of a parsed X-GM-LABELS list. Raises ValueError if it is not a list.
+
+    Labels whose name cannot be represented are left out, and so are those beyond MAX_LABELS.
+    """
     if not isinstance(told, list):
         raise ValueError("labels are not a list")
     found = sorted(
@@ -356,23 +377,32 @@ def labels_of_value(told: Value) -> frozenset[str]:
 
 
 def _label_rank(label: str) -> tuple[bool, str]:
-    """Return the sort key of a label: system labels first, since they say where a message is shown."""
+    """Return the sort key by which labels are kept if there are too many: system labels first.
+
+    System labels show which folder a message is in.
+    """
     return folder_roles.is_user_label(label), label
 
 
 @functools.lru_cache(maxsize=4096)
 def flags_with_labels(flags: frozenset[str], told: frozenset[str]) -> frozenset[str]:
-    """Return the flags and labels that are stored for a message."""
+    """Return the flags to store for a message on a server with labels: its labels and its Gmail flags together.
+
+    `told`: the labels. Other flags are left out, because they would be confused with labels.
+    """
     return told.union(_GMAIL_FLAGS_BY_LOWER[flag.lower()] for flag in flags if flag.lower() in _GMAIL_FLAGS_BY_LOWER)
 
 
 def labels_in(flags: Iterable[str]) -> frozenset[str]:
-    """Return the labels among stored flags or requested changes; the rest are flags."""
+    """Return those of the flags that are labels of a server with X-GM-EXT-1."""
     return frozenset(flag for flag in flags if flag.lower() not in _GMAIL_FLAGS_BY_LOWER)
 
 
 def format_labels(names: Collection[str]) -> str:
-    """Return labels as a list. Raises RemoteFault (`unsupported`) for a system label that does not exist."""
+    """Return labels as an IMAP list for STORE.
+
+    Raises RemoteFault (`unsupported`) for a label that begins with a backslash but is not a system label.
+    """
     return f"({' '.join(map(_format_label, sorted(names)))})"
 
 
@@ -388,7 +418,7 @@ def _format_label(label: str) -> str:
 
 
 def with_label(folder: ListedFolder) -> ListedFolder:
-    """Return a folder with the label that it shows, if any."""
+    """Return the folder with its `label` set: the label whose messages it shows, or None if it holds messages."""
     return dataclasses.replace(folder, label=folder_roles.label_of_folder(folder))
 
 
@@ -431,8 +461,9 @@ _SYSTEM_FLAGS = {flag.lower(): flag for flag in ("\\Seen", "\\Flagged", "\\Draft
 
 @dataclass(slots=True)
 class FetchedItems:
-    """The items that FETCH returned for one message; None if missing. A `section` that the server cannot return is
-    empty.
+    """The items that FETCH returned for one message. An item that was not returned is None.
+
+    `section`: the content; empty if the server cannot return it.
     """
 
     uid: int | None = None
@@ -448,12 +479,12 @@ class FetchedItems:
 
     @property
     def kept_flags(self) -> frozenset[str]:
-        """The flags as they are stored: with the labels, on a server that has these."""
+        """The flags to store; on a server with labels, they include the labels."""
         flags = self.flags or frozenset()
         return flags if self.labels is None else flags_with_labels(flags, self.labels)
 
     def update(self, later: "FetchedItems") -> None:
-        """Replace items by those of a later response."""
+        """Replace those items that a later response for the same message contains."""
         if later.flags is not None:
             self.flags = later.flags
         if later.internal_date is not None:
@@ -470,7 +501,7 @@ class FetchedItems:
         self.provider_thread_id = later.provider_thread_id or self.provider_thread_id
 
     def to_message(self) -> FetchedMessage | None:
-        """Return the message; None if no section was returned."""
+        """Return the message, or None if its UID or its content is missing."""
         if self.uid is None or self.section is None:
             return None
         size = len(self.section) if self.size is None else self.size
@@ -479,16 +510,18 @@ class FetchedItems:
 
 
 class FetchCollector:
-    """Collects the FETCH responses of some messages."""
+    """Collects the items of some messages from FETCH responses."""
 
     def __init__(self, uids: Iterable[int], *, with_flags: bool = True) -> None:
-        """`with_flags`: flags were requested; otherwise flags in a response report a change."""
+        """`with_flags`: whether flags were requested. If not, a response with flags is an unsolicited report of a
+        change.
+        """
         self._wanted = frozenset(uids)
         self._with_flags = with_flags
         self.found: dict[int, FetchedItems] = {}
 
     def collect(self, pieces: Pieces) -> bool:
-        """Handle an untagged response. Returns whether it was asked for."""
+        """Record an untagged response for one of the messages. Returns False if it is unsolicited."""
         told = read_fetch(pieces)
         if told is None or told.uid not in self._wanted:
             return False
@@ -499,17 +532,18 @@ class FetchCollector:
 
 
 class SectionCollector:
-    """Collects partial sections of one message, by their names: `BODY[1.2]<300>`."""
+    """Collects ranges of parts of one message from FETCH responses, by names such as `BODY[1.2]<300>`."""
 
     def __init__(self, uid: int, wanted: Mapping[str, int]) -> None:
-        """`wanted`: the number of requested bytes by name; other sections are dropped."""
+        """`wanted`: the requested number of bytes by name; other sections are ignored."""
         self._uid, self._wanted = uid, wanted
         self._room = _MOST_SECTION_BYTES
         self.found: dict[str, bytes] = {}
 
     def collect(self, pieces: Pieces) -> bool:
-        """Handle an untagged response. Returns whether it was asked for. Raises ValueError if far too much was
-        returned.
+        """Record an untagged response for the message. Returns False if it is unsolicited.
+
+        Raises ValueError if all responses together exceed a limit of bytes.
         """
         sections: dict[str, bytes] = {}
         told = _read_fetch_items(pieces, sections)
@@ -523,15 +557,15 @@ class SectionCollector:
 
 
 class FlagCollector:
-    """Collects the flags of the wanted messages, or of all."""
+    """Collects flags by UID from FETCH responses: of the messages `wanted`, or of all if it is None."""
 
     def __init__(self, wanted: Collection[int] | None = None) -> None:
         self._wanted = wanted
         self.found: dict[int, frozenset[str]] = {}
 
     def collect(self, pieces: Pieces) -> bool:
-        """Handle an untagged response. Returns whether it was asked for. The later of two responses for one message
-        wins.
+        """Record the flags in an untagged response; a later response replaces an earlier one. Returns False if it is
+        unsolicited.
         """
         if usual := _FLAGS_ONLY.fullmatch(pieces[0]):
             uid, flags = int(usual[1]), parse_flags(usual[2])
@@ -554,10 +588,13 @@ class FlagCollector:
 
 
 class LabelCollector(FlagCollector):
-    """Collects the flags and labels of messages."""
+    """Collects flags and labels by UID from FETCH responses of a server with labels."""
 
     def collect(self, pieces: Pieces) -> bool:
-        """Handle an untagged response. Returns whether it was asked for; one without labels was not."""
+        """Record the flags and labels in an untagged response. Returns False if it is unsolicited.
+
+        A response without labels is unsolicited, since labels were requested.
+        """
         if usual := _LABELS_ONLY.fullmatch(pieces[0]):
             labels, uid, flags = parse_labels(usual[1]), read_uid(usual[2]), parse_flags(usual[3])
             return self._add(uid, flags_with_labels(flags, labels))
@@ -572,7 +609,7 @@ class LabelCollector(FlagCollector):
 
 
 def read_fetch(pieces: Pieces) -> FetchedItems | None:
-    """Return the items of a FETCH response; None for another response. Raises ValueError if it is malformed."""
+    """Return the items of a FETCH response, or None for another response. Raises ValueError if it is malformed."""
     usual = _USUAL_FETCH.fullmatch(pieces[0])
     if usual and (len(pieces) == 1 if pieces[0].endswith(b")") else len(pieces) == 3 and pieces[2] == b")"):
         return _read_usual_fetch(usual, pieces)
@@ -580,7 +617,11 @@ def read_fetch(pieces: Pieces) -> FetchedItems | None:
 
 
 def _read_fetch_items(pieces: Pieces, sections: dict[str, bytes]) -> FetchedItems | None:
-    """Return the items, parsed one by one. `sections` receives all sections, by name."""
+    """Return the items of a FETCH response of any form, or None for another response. Raises ValueError if it is
+    malformed.
+
+    `sections`: receives the content of each section by its name.
+    """
     begin = _FETCH.match(pieces[0])
     if not begin:
         return None
@@ -650,7 +691,7 @@ def _set_item(told: FetchedItems, name: bytes, reader: ResponseReader, sections:
 
 
 def parse_internal_date(value: Value) -> datetime | None:
-    """Return an INTERNALDATE in UTC; the epoch if it is not a date between the years 1 and 9999."""
+    """Return an INTERNALDATE in UTC. If it is not a valid date, return the epoch (1970)."""
     found = _INTERNAL_DATE.fullmatch(value) if isinstance(value, bytes) else None
     if not found:
         return EPOCH
@@ -666,8 +707,9 @@ def parse_internal_date(value: Value) -> datetime | None:
 
 
 def parse_flags(written: bytes) -> frozenset[str]:
-    """Return flags as they are stored: system flags in the standard's spelling, keywords unchanged, without
-    \\Recent.
+    """Return the flags of an IMAP list in the form in which they are stored, without \\Recent.
+
+    System flags get the spelling of the standard, such as `\\Seen`; keywords stay unchanged.
     """
     # A folder of 100,000 messages has about a dozen different sets.
     return _parse_flags_cached(written) if len(written) <= _MOST_CACHED_FLAGS else _parse_flags(written)

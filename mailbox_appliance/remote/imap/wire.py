@@ -1,7 +1,8 @@
-"""Commands and responses of IMAP after the sign-in (RFC 9051 2.2), with a reader of their own.
+"""Send IMAP commands and read their responses, after the sign-in (RFC 9051 2.2).
 
-imaplib buffers a whole response and takes many steps for each line, which was the largest cost of a sync. Here each
-untagged response is handled while it arrives, in pieces: text, literal, text and so on, without the `{n}` between them.
+The library imaplib buffers a whole response and takes many steps for each line, which was the largest cost of a sync.
+Here a function handles each untagged response while it arrives. It gets the response in pieces: text, literal, text and
+so on, without the `{n}` that announces a literal.
 """
 
 import itertools
@@ -31,15 +32,18 @@ _TAGGED = re.compile(rb" (OK|NO|BAD)(?: (.*))?", re.I | re.S)
 
 
 def ignore_response(_pieces: Pieces) -> bool:
-    """Ignore an untagged response, for commands whose responses carry nothing of use."""
+    """Ignore an untagged response. For commands that need only their tagged reply."""
     return False
 
 
 class ImapWire:
-    """An authenticated connection. After a fault other than a refusal every call fails without sending anything."""
+    """A connection to an IMAP server that is signed in.
+
+    After NO or BAD it can still be used. After any other fault every call raises RemoteFault without sending anything.
+    """
 
     def __init__(self, channel: Channel, *, has_labels: bool = False) -> None:
-        """`has_labels`: the server has X-GM-EXT-1, so labels are requested with flags."""
+        """`has_labels`: the server has labels (X-GM-EXT-1), so they are requested together with flags."""
         self.channel, self.has_labels = channel, has_labels
         #: Whether the server reported an unsolicited change in the selected folder since this was last set to False. A
         #: change reported in the response to any command is not reported again in IDLE.
@@ -61,10 +65,11 @@ class ImapWire:
         literal: Content | None = None,
         changes: bool = False,
     ) -> bytes:
-        """Run a command, with a literal at its end if one is given. Returns the text after the tagged OK.
+        """Run a command. Returns the text after its tagged OK. Raises RemoteFault, also for NO and BAD.
 
-        Raises RemoteFault, for NO and BAD too. If a command that `changes` something was sent and no tagged reply came,
-        the fault is `in_doubt`.
+        - hear: called with each untagged response; returns False if the response is unsolicited.
+        - literal: data to send at the end of the command.
+        - changes: the command changes something. If it was sent and no tagged reply came, the fault is `in_doubt`.
         """
         sent = False
         try:
@@ -86,7 +91,9 @@ class ImapWire:
         return _require_ok(reply)
 
     def begin_idle(self) -> bool:
-        """Send IDLE (RFC 2177) and read up to the `+`. Returns True if a change was reported then or before."""
+        """Start IDLE (RFC 2177). Returns whether a change was reported since the folder was selected. Raises
+        RemoteFault.
+        """
         with self._mark_broken_on_error():
             tag = self._send_command("IDLE")
             reply = self._read_reply(tag, ignore_response, until_go_on=True)
@@ -96,7 +103,7 @@ class ImapWire:
         return self.has_changed
 
     def end_idle(self) -> bool:
-        """End IDLE. Returns True if a change was reported since it began, or before."""
+        """End IDLE. Returns whether a change was reported since the folder was selected. Raises RemoteFault."""
         with self._mark_broken_on_error():
             tag, self._idle_tag = self._idle_tag or b"", None
             self._send(b"DONE\r\n")
@@ -104,19 +111,21 @@ class ImapWire:
         return self.has_changed
 
     def forget_changes(self) -> None:
-        """Forget reported changes: they are known already, or concern another folder."""
+        """Forget the changes that the server reported: they are handled, or concern another folder."""
         self.has_changed, self.highest_exists = False, 0
 
     def receive_available(self) -> bool:
-        """Read what has arrived, without waiting. Returns True if a change was reported. Raises RemoteFault at
-        the end.
+        """Read the data that has arrived, without waiting. Returns whether a change was reported since the folder was
+        selected.
+
+        Raises RemoteFault if the connection ended.
         """
         with self._mark_broken_on_error():
             self._receive_available()
         return self.has_changed
 
     def log_out(self) -> None:
-        """Send LOGOUT, and wait a moment for the server to close first."""
+        """Send LOGOUT, and read until the server closes the connection. Does nothing after a fault or during IDLE."""
         if not self._is_broken and self._idle_tag is None:
             with self._mark_broken_on_error():
                 self._send_command("LOGOUT")
@@ -135,7 +144,7 @@ class ImapWire:
             raise
 
     def _send_command(self, command: str | bytes, literal: Content | None = None) -> bytes:
-        """Send a command up to its literal, if it has one. Returns its tag."""
+        """Send a command and return its tag. Of a literal, only the announcement of its length is sent."""
         tag = b"m%d" % next(self._tags)
         self._unsolicited_lines = 0
         text = command.encode("ascii") if isinstance(command, str) else command
@@ -149,7 +158,11 @@ class ImapWire:
     def _read_reply(
         self, tag: bytes, hear: ResponseHandler, *, until_go_on: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """Read up to the tagged reply and return its status and text; None at a `+`, if that was awaited."""
+        """Read responses up to the tagged reply. Returns its status and text.
+
+        `hear`: called with each untagged response. `until_go_on`: stop at a continuation request (`+`), and return
+        None.
+        """
         while True:
             pieces = self._read_response()
             text = pieces[0]
@@ -209,7 +222,9 @@ class ImapWire:
             raise ConnectionResetError
 
     def _note_unsolicited(self, text: bytes) -> None:
-        """Record what an unsolicited untagged response reports."""
+        """Record the change that an unsolicited response reports, if it reports one. BYE raises
+        ConnectionResetError.
+        """
         if _CHANGE.match(text):
             self.has_changed = True
             if exists := _EXISTS.match(text):
@@ -219,7 +234,7 @@ class ImapWire:
 
 
 def _require_ok(reply: tuple[bytes, bytes] | None) -> bytes:
-    """Return the text of a tagged OK. Raises RemoteFault for anything else."""
+    """Return the text of a tagged OK. Raises RemoteFault for NO, BAD or None."""
     status, text = reply or (b"BAD", b"")
     if status != b"OK":
         raise fault_of_refusal(Exception(text.decode("latin-1")))
@@ -244,7 +259,7 @@ _ESCAPED = re.compile(rb"\\(.)", re.S)
 
 
 class ResponseReader:
-    """Reads a response from left to right."""
+    """Reads the values of a response one after the other, beginning at `position` in its first piece."""
 
     def __init__(self, pieces: Pieces, position: int) -> None:
         self.text, self.position = pieces[0], position
@@ -252,28 +267,28 @@ class ResponseReader:
         self._values_left = MAX_VALUES
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """Skip what matches here, within one piece of text, and return the match."""
+        """Match a pattern at the current position, and continue after it. Returns the match, or None."""
         found = pattern.match(self.text, self.position)
         if found:
             self.position = found.end()
         return found
 
     def read_value(self) -> Value:
-        """Return the next value."""
+        """Return the next value: bytes, a list, or None for NIL. Raises ValueError if there is none."""
         value = self._next_token()
         if value is not _OPEN:
             return value
         return self._read_list()
 
     def read_rest(self) -> list[Value]:
-        """Return all values up to the end of the response."""
+        """Return all values up to the end of the response. Raises ValueError if it is malformed."""
         values: list[Value] = []
         while not self._is_at_end():
             values.append(self.read_value())
         return values
 
     def _read_list(self) -> list[Value]:
-        """Return the list whose `(` was read."""
+        """Return the list that begins at the current position; its `(` was read already."""
         whole: list[Value] = []
         open_lists = [whole]
         while open_lists:
@@ -322,14 +337,14 @@ _CLOSE: list[Value] = []
 
 
 def read_number(value: Value) -> int:
-    """Return a number (RFC 9051 9) of up to 63 bits. Raises ValueError."""
+    """Return a number (RFC 9051 9) of up to 63 bits. Raises ValueError if the value is not one."""
     if not isinstance(value, bytes) or not value.isdigit() or len(value) > 19 or (found := int(value)) >= 1 << 63:
         raise ValueError("not a number")
     return found
 
 
 def read_uid(value: Value) -> int:
-    """Return a UID: 32 bits, never 0. Raises ValueError."""
+    """Return a UID: 32 bits, never 0. Raises ValueError if the value is not one."""
     found = read_number(value)
     if not 0 < found <= MAX_UID:
         raise ValueError("not a UID")

@@ -1,6 +1,7 @@
 """Change the messages of a mailbox: append, flag, move and remove them.
 
-A fault is also `in_doubt` if it happened after one of several steps was done.
+Some changes take several commands. If one of these fails after an earlier one succeeded, the RemoteFault is `in_doubt`:
+a part of the change was made.
 """
 
 import re
@@ -34,7 +35,11 @@ _GONE = re.compile(rb"\* (?:\d+ EXPUNGE|VANISHED)\b", re.I)
 def append_message(
     wire: ImapWire, path: str, source: Content, flags: Collection[str], at: datetime, uidvalidity: int | None = None
 ) -> int | None:
-    """Append a message to a folder (RFC 9051 6.3.12). Returns its UID if the server reports it. Labels are left out."""
+    """Append a message to a folder (RFC 9051 6.3.12). Returns its UID, or None if the server does not report it.
+
+    `at`: the internal date. `uidvalidity`: the known one of the folder; under another one the result is None. Labels
+    among the flags are not set.
+    """
     flags = frozenset(flags) - values.labels_in(flags) if wire.has_labels else flags
     zone = at.strftime("%z")[:5] or "+0000"
     date = f"{at.day:2d}-{_MONTHS[at.month - 1]}-{at.year:04d} {at:%H:%M:%S} {zone}"
@@ -45,7 +50,7 @@ def append_message(
 def store_flags(
     selection: Selection, path: str, uids: Collection[int], add: Collection[str], remove: Collection[str]
 ) -> None:
-    """Add and remove flags of messages in a folder."""
+    """Add and remove flags of messages in a folder. On a server with labels, labels too. Raises RemoteFault."""
     change = _label_change if selection.wire.has_labels else _flag_change
     changes = [one for sign, flags in (("+", add), ("-", remove)) if flags for one in change(sign, flags)]
     selection.require_writable(path, uids)
@@ -57,7 +62,10 @@ def _flag_change(sign: str, flags: Collection[str]) -> list[str]:
 
 
 def _label_change(sign: str, names: Collection[str]) -> list[str]:
-    """Return the STORE items that change labels; they are separate from flags."""
+    """Return the items of STORE that add or remove these flags and labels: one for the labels, one for the flags.
+
+    `sign`: `+` to add, `-` to remove.
+    """
     labels = values.labels_in(names)
     flags = frozenset(names) - labels
     changes = [f"{sign}{values.LABELS_ITEM}.SILENT {values.format_labels(labels)}"] if labels else []
@@ -65,7 +73,10 @@ def _label_change(sign: str, names: Collection[str]) -> list[str]:
 
 
 def expunge_messages(selection: Selection, words: Collection[str], path: str, uids: Collection[int]) -> None:
-    """Delete messages permanently, and no others (RFC 4315 2.1)."""
+    """Delete these messages permanently, but no others that are marked as deleted (RFC 4315 2.1).
+
+    `words`: the server's capabilities. Raises RemoteFault and Unmovable.
+    """
     selection.require_writable(path, uids)
     if "UIDPLUS" in words:
         _run_commands(selection.wire, [command for numbers in uid_sets(uids) for command in _removal_commands(numbers)])
@@ -81,7 +92,12 @@ def move_messages(
     target: str,
     uidvalidity: int | None = None,
 ) -> Mapping[int, int | None]:
-    """Move messages to another folder. Returns new UIDs by old UID, as far as the server reports them."""
+    """Move messages to another folder. Returns their new UIDs by old UID; UIDs that the server does not report are
+    missing.
+
+    `words`: the server's capabilities. `uidvalidity`: the known one of the target; under another one each new UID is
+    None. Raises RemoteFault and Unmovable.
+    """
     selection.require_writable(path, uids)
     if not {"MOVE", "UIDPLUS"} & set(words):
         copying = [f"UID COPY {numbers} {encode_folder_path(target)}" for numbers in uid_sets(uids)]
@@ -101,8 +117,10 @@ def move_messages(
 def identify_messages(
     selection: Selection, path: str, uids: Sequence[int]
 ) -> tuple[FolderState, Mapping[int, MessageIdentity]]:
-    """Select a folder for changes. Returns its position and the identity of the messages that exist under these
-    UIDs.
+    """Select a folder for changes. Returns its state, and by UID the Message-ID, size, date and flags of these
+    messages.
+
+    UIDs that do not exist are left out.
     """
     state = selection.select(path).state
     items = reading.message_items(selection.wire, "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
@@ -120,19 +138,21 @@ def _to_sighting(uid: int, told: FetchedItems) -> MessageIdentity:
 
 @dataclass(frozen=True)
 class _Move:
-    """A move: the messages, the target, and the known UIDVALIDITY of the target."""
+    """A move: the messages, the encoded path of the target, and the known UIDVALIDITY of the target."""
 
     uids: frozenset[int]
     target: str
     uidvalidity: int | None
 
     def new_uids(self, text: bytes) -> dict[int, int | None]:
-        """Return new UIDs by old UID."""
+        """Return the new UIDs by old UID from the COPYUID code in a response (`values.copied_uids`)."""
         return copied_uids(text, self.uids, self.uidvalidity)
 
 
 def _move_uid_set(wire: ImapWire, numbers: str, what: _Move) -> dict[int, int | None]:
-    """Run UID MOVE (RFC 6851), which reports the new UIDs before its end."""
+    """Run UID MOVE (RFC 6851) for a set of UIDs. Returns the new UIDs by old UID, which the server reports before its
+    reply.
+    """
     moved: dict[int, int | None] = {}
     is_begun = False
 
@@ -170,10 +190,10 @@ def _removal_commands(numbers: str) -> tuple[str, str]:
 
 
 def _expunge_without_uidplus(wire: ImapWire, uids: frozenset[int], first: Sequence[str]) -> None:
-    """Remove messages on a server whose EXPUNGE removes everything marked as deleted (no UIDPLUS).
+    """Remove messages on a server without UIDPLUS, whose EXPUNGE removes every message that is marked as deleted.
 
-    Does so only if no other message is marked: checked before the first step, and again just before EXPUNGE. Otherwise
-    raises Unmovable.
+    `first`: commands to run before. Raises Unmovable if another message is marked as deleted. That is checked before
+    the first command, and again just before EXPUNGE.
     """
     marked = _search_deleted(wire)
     if marked - uids:
@@ -192,7 +212,7 @@ def _expunge_without_uidplus(wire: ImapWire, uids: frozenset[int], first: Sequen
 
 
 def _search_deleted(wire: ImapWire) -> frozenset[int]:
-    """Return the messages of the selected folder that any client marked as deleted."""
+    """Return the UIDs of the messages in the selected folder that are marked as deleted."""
     found: set[int] = set()
 
     def hear(pieces: Pieces) -> bool:
@@ -214,7 +234,9 @@ def _run_commands(wire: ImapWire, commands: Sequence[str]) -> None:
 
 
 def _format_flags(flags: Collection[str]) -> str:
-    """Return flags as a list. Raises RemoteFault (`unsupported`) for one that IMAP cannot express."""
+    """Return flags as an IMAP list. Raises RemoteFault (`unsupported`) for a flag with a character that IMAP does not
+    allow.
+    """
     if not all(map(is_flag, flags)):
         reason = "A flag or label contains characters that IMAP does not allow. Use only letters, digits and - _ ."
         raise RemoteFault("imap", "unsupported", reason)
