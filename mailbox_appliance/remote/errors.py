@@ -1,6 +1,7 @@
-"""Faults of external servers: one exception, the named faults, and how replies are classified.
+"""Faults of external servers: the exception RemoteFault, the named faults, and which fault a server's reply stands for.
 
-How far a connection got (`Contact`) decides how precisely a fault may be explained.
+A fault of a server in a private network may hide its exact cause. `Contact` records how far a connection got, which
+decides that.
 """
 
 import errno
@@ -37,7 +38,8 @@ FaultKind = Literal[
 class Reply:
     """An SMTP reply (RFC 5321 4.2): its code and its enhanced status code (RFC 3463). Its free text is not kept.
 
-    `name`: the exact fault, if the table of replies knows the text (`fault_name_of_reply`).
+    `name`: the name of the fault that the text stands for, such as `rate_limited`; None if unknown
+    (`fault_name_of_reply`).
     """
 
     code: int
@@ -46,18 +48,21 @@ class Reply:
 
     @property
     def is_temporary(self) -> bool:
-        """Whether the same command may succeed later (4yz)."""
+        """Whether the same command may succeed later (codes 400 to 499)."""
         return 400 <= self.code < 500
 
 
 class RemoteFault(Exception):
     """An external server failed, refused or could not be contacted.
 
-    `reason`: a sentence written by us for people, with the fix if one is known. `reply`: the reply of an SMTP server.
-    `name`: the exact fault, if the table of replies knows it, such as `app_password_required`. `in_doubt`: a change
-    requested from an IMAP server may have been made, completely or partly. `code`: its response code (RFC 5530), in
-    upper case. `retry_after`: the seconds to wait, if it reports them. `is_unproven`: the address is near, and nothing
-    there has answered as a mail server does (`contact`).
+    - server, kind: which server, and what kind of failure.
+    - reason: a sentence for people, with the fix if one is known. It contains no text of the server.
+    - reply: the reply, if it was an SMTP server that replied.
+    - name: the exact fault, such as `app_password_required`; None if unknown.
+    - code: the response code of an IMAP server (RFC 5530), in upper case.
+    - in_doubt: the request may have been carried out, completely or partly.
+    - retry_after: the seconds to wait, if the server reports them.
+    - is_unproven: the address is on this computer or in a private network, and no mail server has answered there.
     """
 
     def __init__(self, server: ServerName, kind: FaultKind, reason: str, reply: Reply | None = None) -> None:
@@ -73,17 +78,17 @@ class RemoteFault(Exception):
         self.is_unproven = False
 
     def copy(self) -> "RemoteFault":
-        """Return an equal fault, for another caller to raise."""
+        """Return an equal fault, so that another caller can raise and change it."""
         made = RemoteFault(self.server, self.kind, self.reason, self.reply)
         made.__dict__.update(self.__dict__)
         return made
 
 
 class Unmovable(RemoteFault):
-    """A message cannot be removed from the folder without removing others.
+    """A message cannot be removed from its folder without also removing others.
 
-    The server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315), and other messages there are marked as deleted,
-    which a plain EXPUNGE would remove as well.
+    The server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315), and a client has marked other messages in the
+    folder as deleted. A plain EXPUNGE would remove these as well.
     """
 
     def __init__(self) -> None:
@@ -136,7 +141,7 @@ def malformed_fault(server: ServerName) -> RemoteFault:
 
 @dataclass(frozen=True)
 class NamedFault:
-    """The meaning of a named fault, and what a person can do about it."""
+    """A fault that has a name: its kind, and a sentence for people that explains it and the fix."""
 
     kind: FaultKind
     reason: str
@@ -300,7 +305,7 @@ FAULTS: dict[str, NamedFault] = {
 
 
 def named_fault(name: str, server: ServerName, reply: Reply | None = None) -> RemoteFault:
-    """Return the fault with this name at that server."""
+    """Return a new fault from the table FAULTS, for this server."""
     known = FAULTS[name]
     reason = known.reason.format(server=SERVER_NAMES[server], today=f"{datetime.now(UTC):%Y-%m-%d}")
     made = RemoteFault(server, known.kind, reason, reply)
@@ -326,7 +331,7 @@ def socket_fault(server: ServerName, error: OSError) -> RemoteFault:
 
 
 def lookup_fault(server: ServerName, error: Exception) -> RemoteFault:
-    """Return the fault for a name without an address."""
+    """Return the fault for a host name for which no IP address was found."""
     is_silent = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
     return named_fault("dns_down" if is_silent else "host_unknown", server)
 
@@ -389,7 +394,12 @@ _SIGN_IN_NUMBER = re.compile(r"\baadsts(\d{4,8})\b")
 
 @dataclass(frozen=True)
 class _ReplyRule:
-    """Texts in lower case, and their fault. `later`: also after the sign-in. `hosts`: only from these servers."""
+    """A rule that finds the fault for a reply by its text in lower case.
+
+    - name: the fault.
+    - later: the rule also applies to replies after the sign-in.
+    - hosts: if not empty, the rule applies only to servers below these domains.
+    """
 
     name: str
     servers: tuple[ReplySource, ...]
@@ -399,7 +409,11 @@ class _ReplyRule:
 
 
 def _rule(name: str, servers: str, *texts: str, later: bool = False, hosts: tuple[str, ...] = ()) -> _ReplyRule:
-    """Return a rule. `servers`: separated by spaces. `texts`: regular expressions, one of which must match."""
+    """Return a rule for replies. `servers`: server names, separated by spaces. `texts`: regular expressions, one must
+    match.
+
+    `later`: the rule also applies after the sign-in. `hosts`: only servers below these domains.
+    """
     return _ReplyRule(
         name, cast("tuple[ReplySource, ...]", tuple(servers.split())), re.compile("|".join(texts)), later, hosts
     )
@@ -507,8 +521,10 @@ def fault_name_of_reply(
 ) -> str | None:
     """Return the name of the fault that a reply's text stands for; None if no rule matches.
 
-    `text`: the whole reply, including its code. `host`: the server. `later`: it came after the sign-in. `by_token`: the
-    sign-in used a token (XOAUTH2, OAUTHBEARER), so the fault must not mention a password.
+    - text: the whole reply, including its code.
+    - host: the server's host name, since some rules apply only to certain providers.
+    - later: the reply came after the sign-in.
+    - by_token: the sign-in used an access token (XOAUTH2, OAUTHBEARER), so the fault must not mention a password.
     """
     said = " ".join(text[:_MOST_REPLY_CHARACTERS].lower().split())
     if server == "oauth" and (number := _SIGN_IN_NUMBER.search(said)) and int(number[1]) in _BY_NUMBER:
@@ -532,7 +548,10 @@ def fault_of_reply(
     by_token: bool = False,
     reply: Reply | None = None,
 ) -> RemoteFault | None:
-    """Return the fault of `fault_name_of_reply`, without any text of the reply."""
+    """Return the fault that a reply's text stands for; None if no rule matches. It contains no text of the reply.
+
+    The parameters are those of `fault_name_of_reply`; `reply` is attached to the fault.
+    """
     name = fault_name_of_reply(server, text, host=host, later=later, by_token=by_token)
     return None if name is None else named_fault(name, server, reply)
 
@@ -554,7 +573,9 @@ _ACCOUNT_ERROR_CODES: dict[FaultKind, str] = {
 
 
 def account_error_of(fault: RemoteFault) -> AccountError:
-    """Return the error of a mailbox: the fault's sentence with its fix, and its name if it has one."""
+    """Return the error to store for a mailbox whose server failed: its code, the sentence for people, and the fault's
+    name.
+    """
     code = _ACCOUNT_ERROR_CODES.get(fault.kind, "provider_unavailable")
     return AccountError(code=code, message=fault.reason, fault=fault.name or UNSET)
 
@@ -570,11 +591,13 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Contact:
-    """The state of one attempt to connect, filled in by the layers that make it.
+    """Records how far one attempt to connect got. The code that connects fills it in.
 
-    `greet_by`: the time (`time.monotonic`) by which a near server must show that it is a mail server. `is_near`: its
-    address belongs to this computer or to a network that is not public. `has_greeted`: it has answered as a mail server
-    does (IMAP: a greeting; SMTP: a greeting and EHLO).
+    A "near" server is on this computer or in a network that is not public.
+
+    - greet_by: the time (`time.monotonic`) by which a near server must have answered as a mail server.
+    - is_near: whether the server is near.
+    - has_greeted: whether it has answered as a mail server (IMAP: a greeting; SMTP: a greeting and a reply to EHLO).
     """
 
     greet_by: float = math.inf
@@ -583,18 +606,22 @@ class Contact:
 
     @property
     def is_unproven(self) -> bool:
-        """Whether reporting a failure now would reveal the state of a port near the appliance."""
+        """Whether a near server has not answered as a mail server yet. Then an exact fault would reveal the state of
+        its port.
+        """
         return self.is_near and not self.has_greeted
 
     @property
     def deadline(self) -> float:
-        """The time by which the attempt fails, whatever the timeouts of single responses are."""
+        """The time (`time.monotonic`) at which the whole attempt fails: `greet_by` while `is_unproven`, otherwise
+        infinity.
+        """
         return self.greet_by if self.is_unproven else math.inf
 
 
 @contextmanager
 def marking_faults(contact: Contact) -> Iterator[Contact]:
-    """Add to the RemoteFault of an attempt how far it got."""
+    """Set `is_unproven` of each RemoteFault that leaves this context. Yields the contact."""
     try:
         yield contact
     except RemoteFault as fault:
@@ -603,7 +630,10 @@ def marking_faults(contact: Contact) -> Iterator[Contact]:
 
 
 def hide_cause(fault: RemoteFault) -> RemoteFault:
-    """Return the one fault that every near port without a mail server causes. The cause is logged for the operator."""
+    """Return a fault without its exact cause, which is logged for the operator.
+
+    It is the same for every port on this computer or in a private network, so that members cannot scan ports.
+    """
     log.info("local_mail_server_unusable", extra={"server": fault.server, "fault": fault.name or fault.kind})
     reason = (
         f"No usable {SERVER_NAMES[fault.server]} server answered at this host and port. Check host, port, security and"

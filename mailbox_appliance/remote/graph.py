@@ -1,13 +1,13 @@
-"""The part of Microsoft Graph that sending needs: drafts, their files, and their state after sending.
+"""Send messages over Microsoft Graph: create a draft, add its files, send it, and get its state.
 
-    create_draft ....... POST messages, the MIME in base64 as text/plain -> 201 with the id
+    create_draft ....... POST messages, the MIME in base64 as text/plain -> 201 with the ID
                          (learn.microsoft.com/graph/outlook-send-mime-message)
-    attach_file ........ what does not fit into that MIME, by its size; `start_upload` for large files
+    attach_file ........ adds a file that does not fit into that MIME; `start_upload` for large files
     send_draft ......... POST messages/{id}/send -> 202: Exchange has accepted it (.../api/message-send)
     get_draft_state .... GET messages/{id}: a draft until it was sent; then missing for a moment, or in Sent Items
                          (.../outlook-immutable-id, "Immutable IDs with sending mail")
 
-Every request asks for ids that stay the same when a message moves. No request here is repeated automatically.
+Every request asks for IDs that stay the same when a message moves. No request here is repeated automatically.
 """
 
 import base64
@@ -49,9 +49,9 @@ DraftState = Literal["draft", "sent", "gone"]
 
 @dataclass(frozen=True)
 class GraphResponse:
-    """A response of Graph: a status, and for an error its code (learn.microsoft.com/graph/errors).
+    """The status of a response from Graph, and for an error its code (learn.microsoft.com/graph/errors).
 
-    `retry_after`: the seconds to wait, if it reports them (learn.microsoft.com/graph/throttling).
+    `retry_after`: the seconds to wait, if the response contains them (learn.microsoft.com/graph/throttling).
     """
 
     status: int
@@ -60,7 +60,7 @@ class GraphResponse:
 
     @property
     def text(self) -> str:
-        """Return status and code in the form that `errors.fault_name_of_reply` reads."""
+        """The status and the code, in the form that `errors.fault_name_of_reply` expects."""
         return f"{self.status} {self.code}".strip()
 
 
@@ -82,8 +82,9 @@ class _Messages(msgspec.Struct, frozen=True):
 
 
 class Graph:
-    """The mail of one mailbox. `of`: the address of a shared mailbox; without it, the mailbox of the signed-in
-    person.
+    """Requests to Microsoft Graph for one mailbox.
+
+    `of`: the address of a shared mailbox; None for the mailbox of the person who signed in.
     """
 
     def __init__(self, provider: KnownProvider, of: str | None, *, ca_file: str, timeout: float) -> None:
@@ -94,7 +95,10 @@ class Graph:
         self._provider = provider
 
     def create_draft(self, token: str, mime: bytes) -> str | GraphResponse:
-        """Create a draft. Returns its id, or the error of Graph. Raises RemoteFault, also for a refused token."""
+        """Create a draft from a MIME message. Returns its ID, or a GraphResponse with the error if Graph refuses.
+
+        Raises RemoteFault, also if the access token is refused.
+        """
         headers = {"Content-Type": "text/plain"}
         answer = self._request("POST", "messages", token, headers, base64.b64encode(mime))
         if answer.status != 201:
@@ -105,14 +109,18 @@ class Graph:
         return found
 
     def send_draft(self, token: str, draft_id: str, timeout: float) -> GraphResponse:
-        """Send a draft. Raises RemoteFault; unless it is `in_doubt`, the request was not sent."""
+        """Send a draft. Returns Graph's response, whatever its status.
+
+        Raises RemoteFault if there is none. If that fault is not `in_doubt`, the draft was not sent.
+        """
         options = replace(self._options, timeout=timeout)
         return graph_response_of(https.request("POST", f"{self._draft_url(draft_id)}/send", options, _headers(token)))
 
     def get_draft_state(self, token: str, draft_id: str) -> DraftState:
-        """Return the state of a draft. Raises RemoteFault if Graph does not report it.
+        """Return the state of a draft: `draft`, `sent`, or `gone` (no longer a draft, and not in Sent Items yet).
 
-        A draft counts as gone only if the folder of drafts can be read: without that access everything looks gone.
+        Raises RemoteFault if Graph does not report the state. `gone` is returned only if the drafts folder can be read,
+        because without access every draft looks gone.
         """
         answer = self._request("GET", f"messages/{quote(draft_id, safe='')}?$select=id,isDraft", token)
         said = graph_response_of(answer)
@@ -136,18 +144,21 @@ class Graph:
         )
 
     def delete_draft(self, token: str, draft_id: str) -> None:
-        """Delete a draft that was not sent; a missing one is not an error. Raises RemoteFault."""
+        """Delete a draft that was not sent. Does nothing if it does not exist. Raises RemoteFault."""
         said = graph_response_of(self._request("DELETE", f"messages/{quote(draft_id, safe='')}", token))
         if said.status not in (204, 404):
             raise fault_of_response(said)
 
     def post_to_draft(self, token: str, draft_id: str, what: str, body: bytes) -> https.HttpsResponse:
-        """Post JSON to a draft and return the response. Raises RemoteFault."""
+        """Post JSON to a path below a draft, and return the response. `what`: that path. Raises RemoteFault."""
         path = f"messages/{quote(draft_id, safe='')}/{what}"
         return self._request("POST", path, token, {"Content-Type": "application/json"}, body)
 
     def put_upload(self, url: str, headers: Mapping[str, str], body: bytes) -> https.HttpsResponse:
-        """Upload bytes to a URL that Graph returned, which carries its own token. Raises RemoteFault."""
+        """Upload bytes to a URL that Graph returned for this purpose. The URL contains its own token.
+
+        Raises RemoteFault, also if the URL is not at a known host.
+        """
         if not self._provider.takes_uploads_at(url):
             raise RemoteFault("graph", "forbidden_address", _UNKNOWN_UPLOAD_HOST)
         is_public = not self._provider.is_named_by_operator(url)
@@ -167,7 +178,7 @@ class Graph:
 
 
 def fault_of_response(said: GraphResponse) -> RemoteFault:
-    """Return the fault for an error of Graph."""
+    """Return the fault that an error response of Graph stands for."""
     told = fault_of_reply("graph", said.text) or RemoteFault(
         "graph", "refused", ("Microsoft Graph refused the request.")
     )
@@ -180,7 +191,7 @@ def _headers(token: str) -> dict[str, str]:
 
 
 def graph_response_of(answer: https.HttpsResponse) -> GraphResponse:
-    """Return status, code and retry time of an HTTP response of Graph."""
+    """Return the status, error code and retry time of an HTTP response from Graph."""
     if answer.status < 400:
         return GraphResponse(answer.status)
     try:
@@ -191,7 +202,7 @@ def graph_response_of(answer: https.HttpsResponse) -> GraphResponse:
 
 
 def decode_response(answer: https.HttpsResponse, kind: type[_T]) -> _T:
-    """Decode the JSON of a response. Raises RemoteFault."""
+    """Decode the JSON of a response as `kind`. Raises RemoteFault (`malformed`) if it does not fit."""
     try:
         return decode_json(answer.body, kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -221,14 +232,17 @@ class _UploadSession(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _NextRanges(msgspec.Struct, frozen=True):
-    """The next expected ranges. This URL belongs to an older API whose names begin with capitals."""
+    """The ranges of bytes that an upload URL expects next. That API is older, so names may begin with capitals."""
 
     small: tuple[str, ...] | None = msgspec.field(default=(), name="nextExpectedRanges")
     large: tuple[str, ...] | None = msgspec.field(default=(), name="NextExpectedRanges")
 
 
 def attach_file(graph: Graph, token: str, draft_id: str, file: SplitAttachment) -> GraphResponse:
-    """Add a small file to a draft. Raises RemoteFault; the file may have been added anyway."""
+    """Add a small file to a draft, in one request. Returns Graph's response.
+
+    Raises RemoteFault; even then the file may have been added.
+    """
     described = {
         "@odata.type": "#microsoft.graph.fileAttachment",
         **_describe_file(file),
@@ -238,7 +252,9 @@ def attach_file(graph: Graph, token: str, draft_id: str, file: SplitAttachment) 
 
 
 def start_upload(graph: Graph, token: str, draft_id: str, file: SplitAttachment) -> "Upload | GraphResponse":
-    """Create an upload session for a large file. Raises RemoteFault."""
+    """Create an upload session for a large file. Returns it, or Graph's response if Graph refuses. Raises
+    RemoteFault.
+    """
     described = {"AttachmentItem": {"attachmentType": "file", **_describe_file(file), "size": file.size}}
     answer = graph.post_to_draft(token, draft_id, "attachments/createUploadSession", msgspec.json.encode(described))
     if answer.status not in (200, 201):
@@ -256,13 +272,16 @@ def _describe_file(file: SplitAttachment) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Upload:
-    """An upload session for one file."""
+    """An upload session, with which one large file is added to a draft."""
 
     _graph: Graph
     _url: str = field(repr=False)
 
     def upload(self, file: SplitAttachment) -> GraphResponse:
-        """Upload the file range by range, each once. Returns 201 when Graph has all of it. Raises RemoteFault."""
+        """Upload the file in ranges of bytes, one after the other. Raises RemoteFault.
+
+        Returns status 201 if Graph has the whole file, or the response that refused a range.
+        """
         start = 0
         for piece in file.pieces(_RANGE):
             end = start + len(piece)
@@ -282,7 +301,10 @@ class Upload:
 
 
 def _next_range_start(answer: https.HttpsResponse, start: int, end: int, size: int) -> int:
-    """Return the start of the next range: after this one, or within it. Raises RemoteFault for anything else."""
+    """Return the offset at which Graph expects the next range.
+
+    `start`, `end`: the range that was just sent. Raises RemoteFault unless the offset is within it or at its end.
+    """
     if answer.status == 201:
         wanted = size
     else:

@@ -1,8 +1,8 @@
-"""Ask the issuer of a license whether it is valid: one request, one short response.
+"""Ask the issuer of a license whether it is valid, with one HTTPS request.
 
     POST {verify_url}   {"token": "..."}   ->   200   {"valid": true}   or   {"valid": false}
 
-HTTPS only, except for a server on this computer. The operator configures the URL.
+Plain HTTP is allowed only to a server on this computer. The operator configures the URL.
 """
 
 import json
@@ -19,7 +19,10 @@ class _LicenceAnswer(msgspec.Struct, frozen=True):
 
 
 def is_licence_valid(url: str, token: str, *, ca_file: str, timeout: float) -> bool:
-    """Whether the issuer confirms this license. `url` must be checked already. Raises RemoteFault."""
+    """Whether the issuer confirms the license `token`. Raises RemoteFault if it gives no answer.
+
+    The caller must have checked that `url` is allowed.
+    """
     options = https.HttpsOptions("license", ca_file, timeout, only_public=False)
     headers = {"Content-Type": "application/json"}
     answer = https.request("POST", url, options, headers, json.dumps({"token": token}).encode())

@@ -1,4 +1,4 @@
-"""Try both sign-ins of a mailbox before it is saved."""
+"""Try to sign in to the IMAP and the SMTP server of a mailbox, before its settings are saved."""
 
 import math
 import time
@@ -24,16 +24,16 @@ ANSWER_AFTER = 5.5
 
 @dataclass(frozen=True)
 class LoginCheckResult:
-    """The facts that the servers of a mailbox reported."""
+    """The folders and capabilities that the IMAP server reported during a successful check."""
 
     folders: tuple[ListedFolder, ...]
     capabilities: AccountCapabilities
 
 
 class SignInFailed(Exception):
-    """At least one of the two servers cannot be used with these settings; IMAP's fault comes first.
+    """The sign-in to at least one of the two servers failed.
 
-    `checked`: the facts from IMAP, if only SMTP failed.
+    `faults`: that of IMAP first. `checked`: the result of IMAP, if only SMTP failed.
     """
 
     def __init__(self, faults: tuple[RemoteFault, ...], checked: LoginCheckResult | None = None) -> None:
@@ -50,11 +50,14 @@ def check_logins(
     sends: bool = True,
     hides_cause: bool = False,
 ) -> LoginCheckResult:
-    """Sign in to both servers at the same time, and disconnect. Nothing is changed there. Raises SignInFailed.
+    """Sign in to the IMAP and the SMTP server at the same time, and disconnect. Nothing is changed there.
 
-    `calls`: lets another thread abandon the check. `sends`: whether mail is sent over SMTP; if not, SMTP is not
-    checked. `hides_cause`: all near ports without a mail server cause the same fault, ANSWER_AFTER seconds after the
-    start.
+    - calls: lets another thread abandon the check.
+    - sends: whether the mailbox sends over SMTP; if not, SMTP is not checked.
+    - hides_cause: hide why a server on this computer or in a private network failed (`errors.hide_cause`). Such a
+      failure is reported ANSWER_AFTER seconds after the start, so that its time reveals nothing either.
+
+    Raises SignInFailed.
     """
     calls = calls or RemoteCalls()
 

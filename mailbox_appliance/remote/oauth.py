@@ -1,12 +1,13 @@
-"""OAuth 2.0 requests to a provider, and how its responses are read.
+"""Send OAuth 2.0 requests to a provider, and read its responses.
 
     authorization_url .................. the URL that a person opens (RFC 6749 4.1.1, with PKCE: RFC 7636)
-    exchange_code ...................... the returned code -> tokens (4.1.3)
-    refresh_access ..................... refresh token -> access token, at some providers with a new refresh token (6)
-    request_device_code, poll_device_code . for a machine without a browser (RFC 8628)
-    fetch_userinfo ..................... who signed in (OpenID Connect Core 5.3)
+    exchange_code ...................... exchanges the code that the browser returns for tokens (4.1.3)
+    refresh_access ..................... uses a refresh token to get an access token, at some providers also a new
+                                         refresh token (6)
+    request_device_code, poll_device_code . the same for a machine without a browser (RFC 8628)
+    fetch_userinfo ..................... the address of the person who signed in (OpenID Connect Core 5.3)
 
-oauthlib, which is loaded with the first request, builds requests and parses responses.
+The library oauthlib builds the requests and parses the responses. It is imported at the first request.
 """
 
 import base64
@@ -48,9 +49,12 @@ _PageUrl = Annotated[str, Meta(max_length=2048, pattern=r"^https://[A-Za-z0-9.:-
 
 @dataclass(frozen=True)
 class IssuedTokens:
-    """Tokens from a response. `lasts`: seconds. `scopes`: the granted scopes; None if all requested ones were granted.
+    """The tokens that a provider issued.
 
-    `claims`: of the ID token, which came over TLS directly from its issuer (OpenID Connect Core 3.1.3.7, 6).
+    - lifetime: seconds for which the access token is valid.
+    - scopes: the granted scopes; None if all requested ones were granted.
+    - claims: the content of the ID token. It came over TLS from its issuer, so its signature need not be checked
+      (OpenID Connect Core 3.1.3.7, 6).
     """
 
     access_token: str = field(repr=False)
@@ -62,8 +66,9 @@ class IssuedTokens:
 
 @dataclass(frozen=True)
 class DevicePrompt:
-    """The code that a person types, and the URL, to authorize a machine without a browser. `interval`: seconds between
-    polls.
+    """The code that a person types on another device to grant access, and the URL of the page for it.
+
+    `lifetime`: seconds for which the code is valid. `interval`: seconds between two calls of `poll_device_code`.
     """
 
     device_code: str = field(repr=False)
@@ -83,7 +88,7 @@ class OAuthErrorResponse(msgspec.Struct, frozen=True):
 
 
 class _DeviceResponse(msgspec.Struct, frozen=True):
-    """RFC 8628 3.2. Google names the URL `verification_url`."""
+    """The response to a request for a device code (RFC 8628 3.2). Google names the URL `verification_url`."""
 
     device_code: _DeviceText
     user_code: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9-]+\Z")]
@@ -94,7 +99,7 @@ class _DeviceResponse(msgspec.Struct, frozen=True):
 
 
 class _TokenResponse(msgspec.Struct, frozen=True):
-    """The fields of RFC 6749 5.1 that are used."""
+    """The response with tokens (RFC 6749 5.1): the fields that are used."""
 
     access_token: _TokenText
     token_type: str
@@ -104,14 +109,14 @@ class _TokenResponse(msgspec.Struct, frozen=True):
 
 
 def require_success(answer: HttpsResponse) -> HttpsResponse:
-    """Return a successful response. Raises RemoteFault for an error."""
+    """Return the response if it is a success. Raises RemoteFault if it is an error."""
     if answer.status == 200 and read_error(answer) is None:
         return answer
     raise _fault_of_refusal(answer)
 
 
 def read_error(answer: HttpsResponse) -> OAuthErrorResponse | None:
-    """Return the error in a response; None if it contains none."""
+    """Return the OAuth error in a response; None if it contains none."""
     try:
         return decode_json(answer.body, OAuthErrorResponse)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -119,8 +124,9 @@ def read_error(answer: HttpsResponse) -> OAuthErrorResponse | None:
 
 
 def _fault_of_refusal(answer: HttpsResponse) -> RemoteFault:
-    """Return the fault for an error. Access counts as revoked only if the provider names that error, not for any
-    4xx.
+    """Return the fault for an error response.
+
+    Access counts as revoked only if the provider names that error; other errors with a 4xx status do not mean it.
     """
     said = read_error(answer)
     if answer.status == 429:
@@ -148,7 +154,7 @@ def _decode_answer(answer: HttpsResponse, kind: Any) -> Any:
 
 
 def read_tokens(client: "Client", answer: HttpsResponse) -> IssuedTokens:
-    """Return the tokens of a response. Raises RemoteFault."""
+    """Return the tokens in a response. Raises RemoteFault (`malformed`) if it is not a valid token response."""
     from oauthlib.oauth2 import OAuth2Error
 
     said: _TokenResponse = _decode_answer(answer, _TokenResponse)
@@ -170,7 +176,7 @@ def read_tokens(client: "Client", answer: HttpsResponse) -> IssuedTokens:
 
 
 def read_device_prompt(answer: HttpsResponse) -> DevicePrompt:
-    """Return the code to type on another device. Raises RemoteFault."""
+    """Return the code for another device from a response. Raises RemoteFault (`malformed`) if it is not valid."""
     said: _DeviceResponse = _decode_answer(answer, _DeviceResponse)
     uri = said.verification_uri or said.verification_url
     if uri is UNSET:
@@ -179,13 +185,13 @@ def read_device_prompt(answer: HttpsResponse) -> DevicePrompt:
 
 
 def read_object(answer: HttpsResponse) -> Mapping[str, Any]:
-    """Return the JSON object of a response. Raises RemoteFault."""
+    """Return the JSON object in a response. Raises RemoteFault (`malformed`) if it is not one."""
     found: Mapping[str, Any] = _decode_answer(answer, dict[str, Any])
     return found
 
 
 def _read_claims(id_token: str) -> Mapping[str, Any]:
-    """Return the claims of an ID token (RFC 7519 3); empty if it is not one."""
+    """Return the claims of an ID token (RFC 7519 3), without checking its signature; empty if it is malformed."""
     try:
         part = id_token.split(".")[1]
         found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
@@ -202,7 +208,10 @@ _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 @dataclass(frozen=True)
 class OAuthClient:
-    """The application that asks, the provider, and the time limit."""
+    """A registered OAuth application at a provider, with the options for requests.
+
+    `ca_file`: file with additional CAs; may be empty. `timeout`: seconds for one request.
+    """
 
     provider: KnownProvider
     app: OAuthApp
@@ -210,24 +219,29 @@ class OAuthClient:
     timeout: float
 
     def without_secret(self) -> "OAuthClient":
-        """Return the same application without its secret.
+        """Return the same application without its secret, for device-code sign-ins and for renewing tokens from these.
 
-        A device-code sign-in and every renewal of its tokens are those of a public client: Microsoft refuses a secret
-        with either (AADSTS700025: "Client is public so neither 'client_assertion' nor 'client_secret' should be
-        presented"), even if the application has one.
+        Microsoft refuses a secret with both, even if the application has one (AADSTS700025: "Client is public so
+        neither 'client_assertion' nor 'client_secret' should be presented").
         """
         return replace(self, app=replace(self.app, client_secret=None))
 
 
 def new_verifier() -> str:
-    """Return a new secret for one sign-in (RFC 7636 4.1)."""
+    """Return a new PKCE verifier: a secret for one sign-in (RFC 7636 4.1)."""
     return secrets.token_urlsafe(48)
 
 
 def authorization_url(
     asking: OAuthClient, scopes: Iterable[str], *, redirect_uri: str, state: str, verifier: str, hint: str | None
 ) -> str:
-    """Return the URL that a person opens in a browser to grant access."""
+    """Return the URL that a person opens in a browser to grant access.
+
+    - redirect_uri: the URL to which the provider sends the browser afterwards.
+    - state: identifies the sign-in when the browser returns.
+    - verifier: a secret from `new_verifier`, also needed for `exchange_code`.
+    - hint: the address with which the person should sign in, if known.
+    """
     client = _web_client(asking.app)
     challenge = client.create_code_challenge(verifier, "S256")
     return str(
@@ -244,10 +258,11 @@ def authorization_url(
 
 
 def _prompt_parameters(provider: OAuthProvider, hint: str | None) -> Mapping[str, str]:
-    """Return the parameters for the provider's prompt. People signed in with several accounts choose one there.
+    """Return the parameters that control the provider's sign-in page. `hint`: the expected address, if known.
 
-    Google issues a refresh token only for offline access, and a second time only with consent (its
-    .../oauth2/web-server, "Offline access"). At Microsoft the hint may be a shared mailbox.
+    Without a hint, people with several accounts choose one. Google issues a refresh token only for offline access, and
+    another one only with renewed consent (its .../oauth2/web-server, "Offline access"). At Microsoft the hint may be
+    the address of a shared mailbox, so people always choose there.
     """
     named = {} if hint is None else {"login_hint": hint}
     if provider == "outlook":
@@ -256,10 +271,11 @@ def _prompt_parameters(provider: OAuthProvider, hint: str | None) -> Mapping[str
 
 
 def exchange_code(asking: OAuthClient, code: str, *, redirect_uri: str, verifier: str) -> IssuedTokens:
-    """Exchange a code for mail tokens; a code works once. Raises RemoteFault.
+    """Exchange a code from the browser for tokens with access to mail. A code works once. Raises RemoteFault.
 
-    If more than one resource was requested, one must be named here (AADSTS28003; .../v2-oauth2-auth-code-flow: "The
-    scopes must all be from a single resource, along with OIDC scopes").
+    `redirect_uri`, `verifier`: those of `authorization_url`. At Microsoft access to Graph may be granted too, but a
+    request for tokens must name one resource (AADSTS28003; .../v2-oauth2-auth-code-flow: "The scopes must all be from a
+    single resource, along with OIDC scopes").
     """
     client, known = _web_client(asking.app), asking.provider
     named = {"scope": " ".join(known.scopes("mail"))} if known.graph_scopes else {}
@@ -270,9 +286,9 @@ def exchange_code(asking: OAuthClient, code: str, *, redirect_uri: str, verifier
 
 
 def refresh_access(asking: OAuthClient, refresh_token: str, scopes: Iterable[str]) -> IssuedTokens:
-    """Return an access token for these scopes; without scopes, for all that were granted.
+    """Return a new access token for these scopes; if `scopes` is empty, for all that were granted.
 
-    Raises RemoteFault; `login_refused` means that the refresh token is no longer valid, or not for these scopes.
+    Raises RemoteFault. Kind `login_refused` means that the refresh token is no longer valid, or not for these scopes.
     """
     client = _web_client(asking.app)
     known = {"client_id": asking.app.client_id, **_secret_parameters(asking)}
@@ -281,8 +297,9 @@ def refresh_access(asking: OAuthClient, refresh_token: str, scopes: Iterable[str
 
 
 def request_device_code(asking: OAuthClient, scopes: Iterable[str]) -> DevicePrompt:
-    """Request a code to type on another device (RFC 8628 3.1). Raises RemoteFault, also if the provider does not offer
-    it.
+    """Request a code that a person types on another device (RFC 8628 3.1).
+
+    Raises RemoteFault, also if the provider does not offer this.
     """
     url = asking.provider.device_url
     if url is None:
@@ -292,8 +309,9 @@ def request_device_code(asking: OAuthClient, scopes: Iterable[str]) -> DevicePro
 
 
 def poll_device_code(asking: OAuthClient, device_code: str) -> IssuedTokens | Literal["pending", "too soon"]:
-    """Return the tokens after a person typed the code and agreed (RFC 8628 3.4). Sends no secret. Raises
-    RemoteFault.
+    """Return the tokens if the person has typed the code and agreed (RFC 8628 3.4). Raises RemoteFault.
+
+    Otherwise returns `pending`, or `too soon` if the next poll must wait longer. The application's secret is not sent.
     """
     client = _device_client(asking.app)
     body = client.prepare_request_body(device_code, include_client_id=True)
@@ -308,7 +326,10 @@ _WAITING: Mapping[str, Literal["pending", "too soon"]] = {"authorization_pending
 
 
 def fetch_userinfo(asking: OAuthClient, access_token: str) -> Mapping[str, Any]:
-    """Return the provider's facts about the person who signed in. Raises RemoteFault."""
+    """Return the claims about the person who signed in, such as `email`; empty if the provider has no such service.
+
+    Raises RemoteFault.
+    """
     url = asking.provider.userinfo_url
     if url is None:
         return {}
@@ -329,10 +350,11 @@ def _device_client(app: OAuthApp) -> "Client":
 
 
 def _secret_parameters(asking: OAuthClient) -> Mapping[str, str]:
-    """Return the parameters that authenticate the application (RFC 6749 2.3.1).
+    """Return the parameter with the application's secret (RFC 6749 2.3.1); empty if it must not be sent.
 
-    A public Google client has a secret too, "obviously not treated as a secret" (its .../oauth2, "Installed
-    applications"), and is refused without it. A public Microsoft client must not send one (AADSTS700025).
+    A public application at Google has a secret too, and is refused without it. Google calls it "obviously not treated
+    as a secret" (its .../oauth2, "Installed applications"). A public application at Microsoft must not send one
+    (AADSTS700025).
     """
     app = asking.app
     if app.client_secret is None or (app.public_client and app.provider == "outlook"):

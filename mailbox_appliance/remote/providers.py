@@ -1,9 +1,9 @@
-"""The providers with their own sign-in: URLs, scopes and mail servers.
+"""Google and Microsoft, the providers with OAuth sign-in: their URLs, scopes and mail servers.
 
-Google ...... developers.google.com/identity/protocols/oauth2/native-app,
-              developers.google.com/workspace/gmail/imap/xoauth2-protocol
-Microsoft ... learn.microsoft.com/entra/identity-platform/v2-oauth2-auth-code-flow, .../v2-oauth2-device-code,
-              learn.microsoft.com/exchange/client-developer/legacy-protocols/how-to-authenticate-an-imap-pop-smtp-application-by-using-oauth
+    Google ...... developers.google.com/identity/protocols/oauth2/native-app,
+                  developers.google.com/workspace/gmail/imap/xoauth2-protocol
+    Microsoft ... learn.microsoft.com/entra/identity-platform/v2-oauth2-auth-code-flow, .../v2-oauth2-device-code,
+                  learn.microsoft.com/exchange/client-developer/legacy-protocols/how-to-authenticate-an-imap-pop-smtp-application-by-using-oauth
 
 The operator can override this table with a file (the setting remote.providers_file), for example for the national
 clouds of Microsoft. Hosts in that file may be in a private network; all others must be public.
@@ -44,12 +44,14 @@ class MailServer:
 
 @dataclass(frozen=True)
 class KnownProvider:
-    """A provider. In URLs `{tenant}` stands for the tenant of the application.
+    """A provider with OAuth sign-in. In its URLs, `{tenant}` stands for the tenant of the application.
 
-    `mail_scopes`, `graph_scopes`, `shared_scopes`: the requested scopes; the last replaces the second for a shared
-    mailbox. `api_url`: Gmail's API, or Graph. `loopback_host`: the name of this computer in redirects. `upload_hosts`:
-    hosts where Graph may have files uploaded to, each a host or host:port. `named_by_operator`: hosts of the operator's
-    file.
+    - mail_scopes: the scopes for IMAP and SMTP.
+    - graph_scopes, shared_scopes: the scopes for Microsoft Graph, for a person's own and for a shared mailbox.
+    - api_url: the URL of Gmail's API, or of Graph.
+    - loopback_host: the name of this computer that the provider accepts in redirect URLs.
+    - upload_hosts: hosts (or host:port) to which Graph may ask to upload files.
+    - named_by_operator: the hosts that come from the operator's file.
     """
 
     provider: OAuthProvider
@@ -69,11 +71,11 @@ class KnownProvider:
     named_by_operator: frozenset[str] = frozenset()
 
     def is_named_by_operator(self, url: str) -> bool:
-        """Whether the host of a URL is in the operator's file, and may be at any address that is not forbidden."""
+        """Whether the host of a URL comes from the operator's file, so that it may have a private address."""
         return urlsplit(url).hostname in self.named_by_operator
 
     def takes_uploads_at(self, url: str) -> bool:
-        """Whether an upload URL from a response is at a known host, over HTTPS."""
+        """Whether files may be uploaded to a URL that Graph returned: HTTPS, and one of `upload_hosts`."""
         try:
             parts = urlsplit(url)
             place = f"{parts.hostname}:{443 if parts.port is None else parts.port}"
@@ -83,16 +85,16 @@ class KnownProvider:
         return parts.scheme == "https" and "@" not in parts.netloc and is_known
 
     def scopes(self, resource: Resource, *, is_shared: bool = False) -> tuple[str, ...]:
-        """Return the scopes to request for a token."""
+        """Return the scopes to request in a sign-in, for mail or for Graph. `is_shared`: for a shared mailbox."""
         if resource == "mail" or not self.graph_scopes:
             return self.mail_scopes
         return self.shared_scopes if is_shared else self.graph_scopes
 
     def refresh_scopes(self, resource: Resource, *, is_shared: bool = False) -> tuple[str, ...]:
-        """Return the scopes to request when a token is renewed; empty for all granted ones, if there is only one
-        resource.
+        """Return the scopes to request when an access token is renewed. `is_shared`: for a shared mailbox.
 
-        Requesting more than was granted is refused, and an older release may have requested less.
+        Empty means all granted scopes; that is so at a provider with only one resource. Requesting more than was
+        granted is refused, and an older release may have requested less.
         """
         if not self.graph_scopes:
             return ()
@@ -100,21 +102,24 @@ class KnownProvider:
         return tuple(scope for scope in wanted if "://" in scope or scope == "offline_access")
 
     def gives_mail(self, granted: Collection[str]) -> bool:
-        """Whether the granted scopes are all that mail needs: at Google people can leave some out."""
+        """Whether the granted scopes include all that access to mail needs. At Google, people can refuse single
+        ones.
+        """
         paths = {_scope_path(scope) for scope in granted}
         return all(_scope_path(scope) in paths for scope in self.mail_scopes if "://" in scope)
 
 
 def _scope_path(scope: str) -> str:
-    """Return a scope without its host: Microsoft has two (outlook.office.com, outlook.office365.com) for the same
-    scope.
+    """Return a scope without its host, to compare scopes.
+
+    Microsoft has two hosts for the same scope (outlook.office.com, outlook.office365.com).
     """
     parts = urlsplit(scope.lower())
     return parts.path.strip("/") or parts.netloc
 
 
 def url_for_tenant(url: str, tenant: str | None) -> str:
-    """Return a URL for the application's tenant."""
+    """Return a URL with `{tenant}` replaced by the application's tenant, or by `common` if it has none."""
     return url.replace(_TENANT, quote(tenant or ANY_TENANT, safe=""))
 
 
@@ -218,7 +223,9 @@ class _ProvidersFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def get_provider(settings: Settings, provider: OAuthProvider) -> KnownProvider:
-    """Return a provider with the operator's changes. Raises RemoteFault if the file is no longer valid."""
+    """Return a provider with the changes from the operator's file. Raises RemoteFault if that file is no longer
+    valid.
+    """
     try:
         return load_providers(settings.text("remote.providers_file"))[provider]
     except BadSetting as error:
@@ -226,7 +233,10 @@ def get_provider(settings: Settings, provider: OAuthProvider) -> KnownProvider:
 
 
 def load_providers(file: str) -> Mapping[OAuthProvider, KnownProvider]:
-    """Return all providers, with the changes of `file` if one is named. Raises BadSetting, naming the file."""
+    """Return all providers, with the changes from the operator's file. `file`: its path; empty for none.
+
+    Raises BadSetting, with the path, if the file is invalid.
+    """
     if not file:
         return BUILT_IN
     try:
@@ -237,7 +247,9 @@ def load_providers(file: str) -> Mapping[OAuthProvider, KnownProvider]:
 
 
 def _describe_error(error: Exception) -> str:
-    """Return an error without the regular expressions of URLs, which do not help people."""
+    """Return the text of a validation error, with the regular expression of URLs replaced by words that people
+    understand.
+    """
     return re.sub(r"`str` matching regex '\^https://.*'(?= - |$)", "an address that begins with https://", str(error))
 
 

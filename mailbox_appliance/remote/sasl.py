@@ -1,7 +1,7 @@
-"""Sign in with an access token, the same for IMAP and SMTP: SASL OAUTHBEARER if it is offered, otherwise XOAUTH2.
+"""Sign in to IMAP and SMTP servers with an access token: SASL OAUTHBEARER if the server offers it, otherwise XOAUTH2.
 
-A server that refuses a token sends the reason in a challenge (JSON) and waits. It answers the command only after one
-more line from the client. (RFC 7628 3.1 and 3.2.3; developers.google.com/workspace/gmail/imap/xoauth2-protocol;
+A server that refuses a token first sends the reason (JSON) in a challenge. It answers the sign-in command only after
+the client has sent one more line. (RFC 7628 3.1 and 3.2.3; developers.google.com/workspace/gmail/imap/xoauth2-protocol;
 learn.microsoft.com, how-to-authenticate-an-imap-pop-smtp-application-by-using-oauth)
 """
 
@@ -21,10 +21,13 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 class TokenLogin:
-    """One attempt to sign in with an endpoint's token: the responses to each challenge of the server."""
+    """One attempt to sign in with an access token. It computes the client's lines; the caller sends them."""
 
     def __init__(self, endpoint: Endpoint, offered: Collection[str], server: ServerName) -> None:
-        """`offered`: the server's mechanisms, in upper case. Raises RemoteFault if it accepts no tokens."""
+        """Choose the mechanism. `offered`: the server's mechanisms, in upper case.
+
+        Raises RemoteFault if the server accepts no access tokens.
+        """
         self.mechanism: Mechanism = "OAUTHBEARER" if "OAUTHBEARER" in offered else "XOAUTH2"
         if self.mechanism not in offered:
             name = SERVER_NAMES[server]
@@ -37,10 +40,10 @@ class TokenLogin:
         self._challenge = ""
 
     def next_response(self, challenge: bytes = b"") -> bytes | None:
-        """Return the next response: first the token, which needs no challenge, then the acknowledgement of a refusal.
+        """Return the client's next line. `challenge`: the line of the server before it.
 
-        Returns None if the server sends another challenge: cancel the exchange. Raises RemoteFault for a challenge
-        after that.
+        The first call returns the token, the second one acknowledges a refusal. The third one returns None: the caller
+        must cancel the exchange. After that it raises RemoteFault.
         """
         if not self._responses:
             raise malformed_fault(self._server)
@@ -49,7 +52,9 @@ class TokenLogin:
         return self._responses.pop(0)
 
     def fault_of_refusal(self, text: str, reply: Reply | None = None) -> RemoteFault:
-        """Return the fault for a refusal, from the reply to the command or from the challenge before it."""
+        """Return the fault for a refused sign-in. `text`: the server's reply to the command. The challenge before it
+        counts too.
+        """
         name = errors.fault_name_of_reply(self._server, f"{text} {self._challenge}", host=self._host, by_token=True)
         return named_fault(name or "token_refused", self._server, reply)
 

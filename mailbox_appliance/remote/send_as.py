@@ -1,4 +1,4 @@
-"""The addresses that a mailbox may send as, by its provider.
+"""Fetch the addresses that a mailbox may send as, from its provider.
 
 Gmail ....... its own address, and those that its owner has confirmed: users.settings.sendAs
               (developers.google.com/workspace/gmail/api/guides/alias_and_signature_settings)
@@ -45,7 +45,10 @@ class _User(msgspec.Struct, frozen=True, rename="camel"):
 def fetch_sender_addresses(
     provider: KnownProvider, token: str, *, ca_file: str, timeout: float
 ) -> tuple[SenderAddress, ...]:
-    """Return the addresses without duplicates, 100 at most. Raises RemoteFault."""
+    """Return the addresses that a mailbox may send as, without duplicates, at most 100. `token`: for `TOKEN_RESOURCES`.
+
+    Raises RemoteFault.
+    """
     is_public = not provider.is_named_by_operator(provider.api_url)
     options = https.HttpsOptions("oauth", ca_file, timeout, only_public=is_public, limit=1 << 20)
     path = _GMAIL if provider.provider == "google" else _GRAPH

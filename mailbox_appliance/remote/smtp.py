@@ -1,9 +1,10 @@
-"""Submit messages over SMTP (RFC 6409, RFC 5321): connection, TLS, sign-in, and each step of a message.
+"""Submit messages over SMTP (RFC 6409, RFC 5321): connect, start TLS, sign in, and send each step of a message.
 
-A reply that follows the protocol is returned, whatever its code; a server that breaks the protocol is a RemoteFault.
-After a fault the connection cannot be used any more. Body and final dot are sent separately: until `send_final_dot` the
-server does not have the message. Only the envelope is pipelined, if the server offers that; everything else waits for
-the previous reply.
+A reply that follows the protocol is returned, also one that refuses. A server that breaks the protocol raises
+RemoteFault, and the connection cannot be used any more.
+
+The body of a message and the final dot, which ends it, are sent separately: before `send_final_dot` the server does not
+have the message. If the server offers PIPELINING, sender and recipients are sent without waiting for each reply.
 """
 
 import base64
@@ -45,11 +46,11 @@ _CODE = re.compile(rb"[2-5]\d\d")
 
 
 class MalformedReply(Exception):
-    """A reply breaks the protocol: no code, contradicting lines, or too many lines."""
+    """A reply breaks the protocol: it has no code, different codes in its lines, or too many lines."""
 
 
 class SmtpDialogue(smtplib.SMTP):
-    """smtplib over a connection that is already open."""
+    """The library smtplib on a connection that is already open, with limits of time and size."""
 
     def __init__(self, channel: Channel, host: str) -> None:
         # An address literal (RFC 5321 4.1.3): looking up this computer's full name may take seconds, and reveals it.
@@ -58,19 +59,20 @@ class SmtpDialogue(smtplib.SMTP):
         self._server_name = host
 
     def send(self, s: object) -> None:
-        """Send a command. smtplib's own method would hide whether an error was a timeout."""
+        """Send a command. Overrides smtplib, which hides whether an error was a timeout."""
         self.channel.send(s.encode() if isinstance(s, str) else bytes(s))  # type: ignore[call-overload]  # as in smtplib
 
     def getreply(self, timeout: float | None = None) -> tuple[int, bytes]:
-        """Return the next reply, complete within the timeout: its code, and its text with a line feed between lines.
+        """Return the code and the text of the next reply; a line feed separates the lines of the text.
 
-        Raises Malformed, TimeoutError, TooLong, or OSError (also at the end of the connection).
+        `timeout`: seconds for the whole reply; None for the connection's usual timeout. Raises MalformedReply,
+        TimeoutError, TooLong, or OSError (also at the end of the connection).
         """
         self.channel.restart_timeout(timeout)
         return self.read_reply()
 
     def read_reply(self) -> tuple[int, bytes]:
-        """Return the next reply, as `getreply` does, within the time limit that has already started."""
+        """Return the code and the text of the next reply, like `getreply`, but do not restart the time limit."""
         lines: list[bytes] = []
         while not lines or lines[-1][3:4] == b"-":
             if len(lines) == MAX_LINES:
@@ -83,7 +85,7 @@ class SmtpDialogue(smtplib.SMTP):
         return int(lines[0][:3]), b"\n".join(line[4:] for line in lines)
 
     def secure(self, context: ssl.SSLContext) -> None:
-        """Start TLS. Earlier replies are discarded (RFC 3207 4.2)."""
+        """Start TLS. Bytes that arrived before are dropped (RFC 3207 4.2)."""
         self.channel.secure(context, self._server_name)
         self.esmtp_features = {}
 
@@ -99,7 +101,10 @@ def _check_reply_lines(lines: list[bytes]) -> None:
 
 
 def reply_of(code: int, text: bytes) -> Reply:
-    """Return the reply without its text. An enhanced code (RFC 3463) of another class than the code is dropped."""
+    """Return a Reply for a code and a text; the text itself is not kept.
+
+    An enhanced status code (RFC 3463) is dropped if its first digit differs from the code's.
+    """
     found = _ENHANCED.match(text)
     enhanced = found[1].decode("ascii") if found else None
     name = fault_name_of_reply("smtp", f"{code} {text.decode('latin-1')}", later=True) if code >= 400 else None
@@ -114,9 +119,9 @@ _LONGEST_COMMAND = 500
 
 
 def log_in(dialogue: SmtpDialogue, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
-    """Secure the connection as the endpoint requires, read the greeting, and sign in unless the user name is empty.
+    """Read the greeting, start TLS as the endpoint requires, and sign in unless the user name is empty.
 
-    Raises RemoteFault, and the errors of the dialogue.
+    `context`: the TLS context; None for security `none`. Raises RemoteFault, and the errors of `SmtpDialogue.getreply`.
     """
     if endpoint.security == "tls" and context is not None:
         _shake_hands(lambda: dialogue.secure(context))
@@ -156,7 +161,9 @@ def _expect_code(answer: tuple[int, bytes], code: int, what: str) -> None:
 
 
 def _log_in(dialogue: SmtpDialogue, endpoint: Endpoint) -> None:
-    """Authenticate (RFC 4954): with a token if there is one, otherwise PLAIN (RFC 4616) before LOGIN."""
+    """Authenticate (RFC 4954) with the endpoint's access token, or with its password: PLAIN (RFC 4616) if offered, else
+    LOGIN.
+    """
     offered = dialogue.esmtp_features.get("auth", "").upper().split()
     if endpoint.token is not None:
         _log_in_by_token(dialogue, endpoint, offered)
@@ -180,7 +187,7 @@ def _log_in(dialogue: SmtpDialogue, endpoint: Endpoint) -> None:
 
 
 def _log_in_by_token(dialogue: SmtpDialogue, endpoint: Endpoint, offered: list[str]) -> None:
-    """Authenticate with a token. No password is sent, whatever the server offers."""
+    """Authenticate with an access token. A password is never sent, even if the server accepts passwords."""
     bearer = TokenLogin(endpoint, offered, "smtp")
     token = _encode_base64(bearer.next_response() or b"")
     command = f"{bearer.mechanism} {token}"
@@ -226,7 +233,7 @@ def _encode_base64(data: bytes) -> str:
 
 
 def _decode_base64(text: bytes) -> bytes:
-    """Decode a challenge; empty if it is not valid base64."""
+    """Decode base64; return empty bytes if it is not valid."""
     try:
         return base64.b64decode(text)
     except ValueError:
@@ -244,7 +251,12 @@ _UNSAFE_IN_PATH = re.compile(r"[\x00-\x20\x7f<>]")
 
 
 class SmtpConnection:
-    """One connection, for one message at a time. `accepted_count`: messages that the server has accepted on it."""
+    """A connection to an SMTP server, for one message at a time. Create it with `open`.
+
+    - accepted_count: how many messages the server has accepted on this connection.
+    - extensions: the extensions that the server offers, in upper case.
+    - max_size: the largest message in bytes that the server accepts; None if unknown.
+    """
 
     def __init__(self, dialogue: SmtpDialogue) -> None:
         self._dialogue = dialogue
@@ -265,11 +277,12 @@ class SmtpConnection:
         clock: Callable[[], float] = time.monotonic,
         contact: Contact | None = None,
     ) -> "SmtpConnection":
-        """Connect with the security that the endpoint names (never less), greet, and sign in unless the user name is
-        empty.
-
-        Each reply must be complete within `timeout` seconds of `clock`. `contact` records how far it got. Raises
+        """Connect with the security that the endpoint requires, and sign in unless the user name is empty. Raises
         RemoteFault.
+
+        - ca_file: file with additional CAs; may be empty.
+        - timeout: seconds for each reply, measured with `clock`.
+        - contact: records how far the attempt got.
         """
         context = context_or_fault("smtp", ca_file) if endpoint.security != "none" else None
         with marking_faults(contact or Contact()) as known:
@@ -286,7 +299,9 @@ class SmtpConnection:
             return cls(dialogue)
 
     def is_ready(self) -> bool:
-        """Whether another message can be started: nothing failed so far, and the server has sent nothing since."""
+        """Whether another message can be sent: no fault so far, no unread data of the server, and the connection is
+        open.
+        """
         try:
             return not self._is_broken and not self._dialogue.channel.has_unsolicited_data()
         except OSError:
@@ -302,14 +317,16 @@ class SmtpConnection:
         eight_bit: bool = False,
         first_within: float | None = None,
     ) -> Iterator[Reply]:
-        """Send MAIL FROM and a RCPT TO for each recipient. Yields their replies, in order, as they arrive.
+        """Send MAIL FROM, and RCPT TO for each recipient. Yields their replies, in this order, as they arrive.
 
-        With PIPELINING (RFC 2920) the commands are sent together, a group at a time. If the caller stops before the
-        last reply, the connection cannot be used any more. DATA is never part of a group.
+        - size: bytes of the message, which MAIL FROM includes if the server offers SIZE (RFC 1870).
+        - smtputf8: header fields or addresses are in UTF-8 (RFC 6531).
+        - eight_bit: the content is not 7-bit (RFC 6152).
+        - first_within: seconds for the first reply; None for the usual timeout.
 
-        MAIL FROM includes the size if the server offers SIZE (RFC 1870). `smtputf8`: header fields or addresses are in
-        UTF-8 (RFC 6531). `eight_bit`: the content is not 7-bit (RFC 6152). Raises RemoteFault (`refused`) if one of
-        them is needed and not offered. `first_within`: seconds for the first reply, if less than for the others.
+        With PIPELINING (RFC 2920) the commands are sent in groups; DATA is never part of one. If the caller stops
+        before the last reply, the connection cannot be used any more. Raises RemoteFault (`refused`) if the server does
+        not offer a needed extension.
         """
         for name, is_needed in (("SMTPUTF8", smtputf8), ("8BITMIME", eight_bit)):
             if is_needed and name not in self.extensions:
@@ -324,28 +341,28 @@ class SmtpConnection:
             yield from self._send_commands(commands[start : start + step], None if start else first_within)
 
     def reset(self) -> Reply:
-        """Send RSET: forget sender and recipients."""
+        """Send RSET, so that the server forgets sender and recipients."""
         return self._send_command("RSET")
 
     def start_data(self) -> Reply:
-        """Send DATA. Reply 354 requests the message; after any other reply nothing may follow."""
+        """Send DATA. Call `send_body` next if the reply's code is 354, and only then."""
         return self._send_command("DATA")
 
     def send_body(self, wire: bytes | Content) -> None:
-        """Send the whole message except the final dot: CRLF line ends, dots doubled (RFC 5321 4.5.2).
+        """Send the whole message except the final dot. Line ends become CRLF, and dots at line starts are doubled (RFC
+        5321 4.5.2).
 
-        It may take as long as its size needs at the slowest rate, and no piece longer than the timeout.
-
-        Raises RemoteFault (`refused`, with the reply) if the server ends the message early.
+        `wire`: the raw message. The time allowed grows with its size, and no piece may take longer than the timeout.
+        Raises RemoteFault (`refused`, with the reply) if the server replies before the end.
         """
         with self._mark_broken_on_fault():
             self._dialogue.channel.send_pieces(_dot_stuff(Content(wire).pieces()))
         self.require_silence()
 
     def require_silence(self) -> None:
-        """Raise RemoteFault (`refused`, with the reply) if the server has sent anything before the final dot.
+        """Raise RemoteFault (`refused`, with the reply) if the server has replied before the final dot.
 
-        That reply does not answer the dot, even if it looks like it.
+        Such a reply does not mean that the message is accepted, whatever its code.
         """
         with self._mark_broken_on_fault():
             if self._dialogue.channel.has_unsolicited_data():
@@ -353,10 +370,11 @@ class SmtpConnection:
                 raise RemoteFault("smtp", "refused", "The SMTP server ended the message early.", reply)
 
     def send_final_dot(self, timeout: float, meanwhile: Callable[[], object] = lambda: None) -> Reply:
-        """Send the final dot and return the server's reply, waiting up to `timeout` seconds in total.
+        """Send the final dot, which completes the message, and return the server's reply.
 
-        `meanwhile` runs while the server works; it must not fail. From here on a RemoteFault means that the server may
-        have the message. A 3yz reply is a `malformed_fault`.
+        `timeout`: seconds in total. `meanwhile`: called while the server works; it must not raise. After this call
+        started, a RemoteFault means that the server may have the message. A reply with a code from 300 to 399 is a
+        `malformed_fault`.
         """
         with self._mark_broken_on_fault():
             self._dialogue.channel.restart_timeout(timeout)
@@ -370,9 +388,9 @@ class SmtpConnection:
         return reply
 
     def quit(self, within: float = _QUIT_TIMEOUT) -> None:
-        """Send QUIT, unless there was a fault, and close, within `within` seconds. Never raises.
+        """Send QUIT, unless there was a fault, and close. `within`: seconds for both. Never raises.
 
-        Its outcome does not change the result of any earlier message.
+        A failure does not affect messages that were accepted before.
         """
         try:
             if self._is_broken:
@@ -416,7 +434,7 @@ class SmtpConnection:
 
 @contextmanager
 def _errors_as_faults() -> Iterator[None]:
-    """Convert errors of the connection to RemoteFault."""
+    """Convert errors of the connection that are raised inside this context to RemoteFault."""
     try:
         yield
     except TimeoutError as error:
@@ -428,7 +446,10 @@ def _errors_as_faults() -> Iterator[None]:
 
 
 def _to_path(address: str) -> str:
-    """Return an address for MAIL and RCPT. Raises ValueError for one that could end the command or the path."""
+    """Return an address in angle brackets, for MAIL FROM and RCPT TO.
+
+    Raises ValueError for a character that could end the command or the brackets.
+    """
     if _UNSAFE_IN_PATH.search(address):
         raise ValueError("an envelope address with a character that it cannot have")
     return f"<{address}>"

@@ -1,5 +1,5 @@
 """Find the servers of a mailbox from its address. No mail server is contacted here; `remote.login_check` does that.
 
-discovery    asks the sources (DNS, web servers, a directory, usual names) at once, and ranks their results
+discovery    asks several sources (DNS, web servers, a directory, usual names) at once, and ranks their results
 autoconfig   reads autoconfig documents, holds the table of known providers, ranks candidates
 """

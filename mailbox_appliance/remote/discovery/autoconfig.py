@@ -1,7 +1,8 @@
-"""The servers of a mailbox: autoconfig documents, the table of known providers, and the ranking of candidates.
+"""Server settings for a mailbox: reads autoconfig documents, looks up known providers, and ranks candidates.
 
-Anyone who owns a domain can write its document (`clientConfig` 1.1), so it is treated as hostile: no document type,
-bounded bytes and elements, and only host names, ports and user names are used.
+An autoconfig document (`clientConfig` 1.1) is XML in which a domain names its mail servers. Anyone who owns a domain
+can write one, so it is treated as hostile. A document type declaration is refused, bytes and elements are limited, and
+only host names, ports and user names are used.
 """
 
 import functools
@@ -34,7 +35,7 @@ class NotAutoconfig(Exception):
 
 @dataclass(frozen=True)
 class DiscoveredServer:
-    """The host, port, security and user name of one server."""
+    """One mail server that a source names, and the user name to sign in with."""
 
     host: str
     port: int
@@ -44,9 +45,10 @@ class DiscoveredServer:
 
 @dataclass(frozen=True)
 class AutoconfigServers:
-    """The servers of a mailbox that use TLS, preferred ones first in each kind.
+    """The servers with TLS that an autoconfig document names for a mailbox, preferred ones first.
 
-    `imap_by_sign_in` and `smtp_by_sign_in`: servers that require the provider's sign-in instead of a password.
+    `imap_by_sign_in`, `smtp_by_sign_in`: servers that accept no password, only OAuth or another sign-in of the
+    provider.
     """
 
     imap: tuple[DiscoveredServer, ...] = ()
@@ -57,7 +59,10 @@ class AutoconfigServers:
 
 @dataclass
 class _ServerElement:
-    """A server as the document describes it."""
+    """One server element of an autoconfig document, not checked yet.
+
+    `kind`: `imap` or `smtp`. `sign_ins`: the authentication methods that the document lists.
+    """
 
     kind: str
     fields: dict[str, str] = field(default_factory=dict)
@@ -65,7 +70,10 @@ class _ServerElement:
 
 
 def read_autoconfig(document: bytes, email: str) -> AutoconfigServers:
-    """Return the servers that a document names for a mailbox. Raises NotAutoconfig."""
+    """Return the usable servers that an autoconfig document names, with the user name for this address.
+
+    Raises NotAutoconfig if the document is invalid or too long.
+    """
     if len(document) > MOST_AUTOCONFIG_BYTES:
         raise NotAutoconfig
     reader = _AutoconfigReader()
@@ -113,7 +121,10 @@ def _server_of_element(element: _ServerElement, email: str) -> DiscoveredServer 
 
 
 class _AutoconfigReader:
-    """Collects the servers of a document while it is parsed. Raises ValueError if a bound is exceeded."""
+    """Collects the servers of an autoconfig document while it is parsed.
+
+    Raises ValueError if the document has too many elements or is nested too deeply.
+    """
 
     def __init__(self) -> None:
         self.is_config = False
@@ -124,7 +135,7 @@ class _AutoconfigReader:
         self._text = ""
 
     def refuse_doctype(self, *_: object) -> None:
-        """Refuse a document type, which could declare entities. Raises ValueError."""
+        """Raise ValueError for a document type declaration, because it could declare entities."""
         raise ValueError("a document type")
 
     def start_element(self, name: str, attributes: dict[str, str]) -> None:
@@ -183,7 +194,13 @@ _WANTS = {
 
 @dataclass(frozen=True)
 class MailProvider:
-    """A provider and its servers. `imap` and `smtp` are None if it offers none to mail clients."""
+    """A known mail provider.
+
+    - imap, smtp: host and port; None if it offers no access to mail clients.
+    - sign_in: the OAuth provider to sign in with; None for passwords.
+    - has_local_names: whether the user name for IMAP is only the part of the address before the `@`.
+    - note: a sentence for people about steps that the provider requires.
+    """
 
     name: str
     imap: str | None = None
@@ -193,8 +210,9 @@ class MailProvider:
     note: str | None = None
 
     def servers(self, email: str, exchanger: str = "") -> tuple[DiscoveredServer, DiscoveredServer] | None:
-        """Return the IMAP and SMTP server for an address. `exchanger`: the host that accepts mail for a custom
-        domain.
+        """Return the provider's IMAP and SMTP server for an address; None if it offers no access to mail clients.
+
+        `exchanger`: for an address at a custom domain, the host that accepts the domain's mail.
         """
         if self.imap is None or self.smtp is None:
             return None
@@ -211,31 +229,38 @@ class _ProviderTable:
 
 
 def provider_of_domain(domain: str) -> MailProvider | None:
-    """Return the provider whose addresses have this domain."""
+    """Return the known provider whose own addresses have this domain, or None."""
     return _load_provider_table().by_domain.get(domain) or _find_by_end(
         _load_provider_table().by_domain, domain, ("onmicrosoft.com",)
     )
 
 
 def provider_of_exchanger(host: str) -> MailProvider | None:
-    """Return the provider that accepts mail for customers' domains at this host."""
+    """Return the known provider that accepts mail for its customers' domains at this host, or None."""
     return _find_by_end(_load_provider_table().by_exchanger, host)
 
 
 def provider_of_servers(imap: str, smtp: str = "") -> MailProvider | None:
-    """Return the provider of these servers. Outlook.com and Microsoft 365 share one IMAP server and have two for
-    SMTP.
+    """Return the known provider that has this IMAP server, or None.
+
+    `smtp`: its SMTP server. It distinguishes Outlook.com from Microsoft 365, which share one IMAP server.
     """
     return _load_provider_table().by_servers.get((imap, smtp)) or _load_provider_table().by_servers.get((imap, ""))
 
 
 def mail_filter_of(host: str) -> str | None:
-    """Return the filter service that accepts mail at this host and forwards it to the actual mail server."""
+    """Return the name of the filter service that accepts mail at this host, or None.
+
+    Such a service forwards mail to the actual mail server, so its host does not show the mailbox's provider.
+    """
     return _find_by_end(_load_provider_table().filters, host)
 
 
 def _find_by_end(table: Mapping[str, Any], host: str, ends: Iterable[str] | None = None) -> Any:
-    """Return the entry for the longest suffix of a host name, in whole labels."""
+    """Return the entry of a table for the longest suffix of a host name, in whole labels; None if there is none.
+
+    `ends`: if given, only these suffixes count.
+    """
     labels = host.split(".")
     for start in range(len(labels)):
         end = ".".join(labels[start:])
@@ -289,7 +314,7 @@ MOST_CANDIDATES = 5
 
 @dataclass(frozen=True)
 class ServerPair:
-    """The servers for reading and sending that one source names; one of them may be missing."""
+    """The IMAP and the SMTP server that one source names. One of them may be None."""
 
     imap: DiscoveredServer | None
     smtp: DiscoveredServer | None
@@ -297,9 +322,12 @@ class ServerPair:
 
 @dataclass(frozen=True)
 class SourceResult:
-    """The result of one source: a sentence for people, and the servers it found.
+    """The result of asking one source for the servers of a mailbox.
 
-    `weight`: how much the source counts. `ends_guessing`: after this result, guessed host names are ignored.
+    - message: a sentence for people about the result.
+    - servers: None if the source names none.
+    - weight: how reliable the source is; higher is better.
+    - ends_guessing: whether guessed host names must be ignored, since the source knows that they are wrong.
     """
 
     source: Source
@@ -311,9 +339,11 @@ class SourceResult:
 
 @dataclass(frozen=True)
 class ServerCandidate:
-    """Possible servers of a mailbox. `found_by`: every source that names them, the most trusted first.
+    """An IMAP and an SMTP server that a mailbox may have, to offer to a person.
 
-    `sign_in`: the provider whose sign-in page is needed. `name`, `note`: the provider if known, and what it requires.
+    - found_by: every source that names them, the most trusted first.
+    - sign_in: the OAuth provider to sign in with; None for passwords.
+    - name, note: the known provider, and the steps that it requires; None if unknown.
     """
 
     found_by: tuple[Source, ...]
@@ -325,12 +355,15 @@ class ServerCandidate:
 
     @property
     def source(self) -> Source:
-        """The most trusted of the sources."""
+        """The most trusted of the sources that name these servers."""
         return self.found_by[0]
 
 
 def rank_candidates(heard: Iterable[SourceResult]) -> tuple[ServerCandidate, ...]:
-    """Return the candidates, the most likely first. The weights of sources that agree are added."""
+    """Return at most MOST_CANDIDATES candidates from the results of all sources, the most likely first.
+
+    If several sources name the same servers, their weights are added.
+    """
     by_weight = sorted(heard, key=lambda one: -one.weight)
     if any(one.ends_guessing for one in by_weight):
         by_weight = [one for one in by_weight if one.source != "guess"]
@@ -347,7 +380,11 @@ def rank_candidates(heard: Iterable[SourceResult]) -> tuple[ServerCandidate, ...
 def _with_both_servers(
     heard: list[SourceResult],
 ) -> Iterator[tuple[SourceResult, tuple[DiscoveredServer, DiscoveredServer]]]:
-    """Yield each result with both servers; a missing one is taken from the most trusted source that names it."""
+    """Yield each result that names servers, with an IMAP and an SMTP server.
+
+    `heard`: results, the most trusted first. If a result names only one server, the other one is taken from the most
+    trusted result that names it.
+    """
     findings = [(one, one.servers) for one in heard if one.servers is not None]
     first_imap = next((finding.imap for _, finding in findings if finding.imap), None)
     first_smtp = next((finding.smtp for _, finding in findings if finding.smtp), None)

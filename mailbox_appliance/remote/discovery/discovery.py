@@ -1,13 +1,13 @@
-"""Find the servers of an address: several sources are asked at once, and their results are ranked.
+"""Find the servers of an address: ask several sources at once, and rank their results.
 
     table       a large known provider; nothing else is asked then
-    srv         the domain's DNS records (RFC 6186, RFC 8314 5.1)
-    autoconfig  the domain's document over HTTPS, and a directory of providers
-    mx          the hosts that accept the domain's mail (RFC 5321 5.1), and what is known about them
-    guess       hosts with the usual names, if they exist
+    srv         the domain's DNS records for mail clients (RFC 6186, RFC 8314 5.1)
+    autoconfig  the domain's autoconfig document over HTTPS, and a public directory of such documents
+    mx          the hosts that accept the domain's mail (RFC 5321 5.1), and their known providers
+    guess       hosts with the usual names, such as imap.example.org, if they exist
 
-No mail server is contacted here. Each source returns a sentence written by us, even if it knows nothing; only host
-names, ports and user names of an answer are used.
+No mail server is contacted here. Each source returns a sentence for people, even if it knows nothing. The sentence is
+written here: of a server's answer, only host names, ports and user names are used.
 """
 
 import secrets
@@ -64,7 +64,13 @@ _MICROSOFT = frozenset({"autodiscover.outlook.com", "autodiscover-s.outlook.com"
 
 @dataclass(frozen=True)
 class DiscoveryRequest:
-    """One request: the address, the resolver, the HTTPS options, and the directory (`""`: none)."""
+    """The data that each source needs to look up one address.
+
+    - names: the DNS resolver.
+    - web, directory_web: options for HTTPS requests to the domain, and to the directory of providers.
+    - directory: the URL of that directory; empty for none.
+    - calls: lets another thread abandon the lookups.
+    """
 
     email: str
     domain: str
@@ -76,7 +82,9 @@ class DiscoveryRequest:
 
 
 def ask_srv_records(request: DiscoveryRequest) -> SourceResult:
-    """Read the domain's SRV records: RFC 6186 3, RFC 8314 5.1. Implicit TLS is preferred."""
+    """Find the servers in the domain's SRV records (RFC 6186 3, RFC 8314 5.1). TLS from the start is preferred to
+    STARTTLS.
+    """
     imap = _find_service(request, ("_imaps", True), ("_imap", False))
     smtp = _find_service(request, ("_submissions", True), ("_submission", False))
     named = [server.host for server in (imap, smtp) if server is not None]
@@ -98,20 +106,21 @@ def _find_service(request: DiscoveryRequest, *names: tuple[str, bool]) -> Discov
 
 
 def ask_own_autoconfig(request: DiscoveryRequest) -> SourceResult:
-    """Read the document at autoconfig.DOMAIN. The address is sent along, since some servers derive user names
-    from it.
+    """Read the autoconfig document at `autoconfig.DOMAIN`.
+
+    The request contains the address, because some servers compute the user name from it.
     """
     query = f"emailaddress={quote(request.email, safe='@')}"
     return _ask_autoconfig(request, f"autoconfig.{request.domain}", f"/mail/config-v1.1.xml?{query}")
 
 
 def ask_well_known_autoconfig(request: DiscoveryRequest) -> SourceResult:
-    """Read the document at the domain's own web server."""
+    """Read the autoconfig document below `/.well-known/` at the domain's own web server."""
     return _ask_autoconfig(request, request.domain, "/.well-known/autoconfig/mail/config-v1.1.xml")
 
 
 def ask_directory(request: DiscoveryRequest) -> SourceResult:
-    """Read the document that the directory of providers has for the domain."""
+    """Read the autoconfig document that the directory of providers has for the domain."""
     if not request.directory:
         return SourceResult(
             "autoconfig", ("No directory of providers is configured (setting remote.autoconfig_directory).")
@@ -126,7 +135,7 @@ def ask_directory(request: DiscoveryRequest) -> SourceResult:
 
 
 def ask_exchangers(request: DiscoveryRequest) -> SourceResult:
-    """Find the hosts that accept the domain's mail, and their known providers."""
+    """Find the hosts that accept the domain's mail (MX records), and the known provider to which they belong."""
     try:
         hosts = request.names.find_exchangers(request.domain)
     except NoSuchName:
@@ -142,7 +151,7 @@ def ask_exchangers(request: DiscoveryRequest) -> SourceResult:
 
 
 def guess_usual_names(request: DiscoveryRequest) -> SourceResult:
-    """Find hosts with the usual names that exist, without connecting to them."""
+    """Find out by DNS which usual names exist (imap, mail and smtp at the domain), without connecting to the hosts."""
     domain = request.domain
     anything = f"{secrets.token_hex(8)}.{domain}"  # If this name exists, every name of the domain does.
     names = (f"imap.{domain}", f"mail.{domain}", f"smtp.{domain}", anything)
@@ -167,7 +176,10 @@ def _usable_addresses(found: tuple[Address, ...]) -> frozenset[Address]:
 
 
 def _find_by_autodiscover(request: DiscoveryRequest) -> MailProvider | None:
-    """Return Microsoft 365 if the domain's autodiscover is Microsoft's: its mail may pass through a filter first."""
+    """Return Microsoft 365 if the domain's `autodiscover` name is an alias of Microsoft's, otherwise None.
+
+    This finds Microsoft 365 also if the domain's mail passes through a filter service first.
+    """
     try:
         alias = request.names.find_alias(f"autodiscover.{request.domain}")
     except (NoSuchName, RemoteFault):
@@ -201,7 +213,10 @@ def _result_of_unknown(request: DiscoveryRequest, hosts: tuple[str, ...]) -> Sou
 
 
 def _parent_domains(host: str, domain: str) -> list[str]:
-    """Return the domains that an exchanger may belong to, without the domain that is asked anyway."""
+    """Return the domains above a host that accepts mail, to look up in the directory.
+
+    `domain`: the domain of the address, which is looked up anyway and left out.
+    """
     labels = host.split(".")
     ends = dict.fromkeys(".".join(labels[start:]) for start in (1, len(labels) - 2) if start > 0)
     return [end for end in ends if "." in end and end != domain]
@@ -225,7 +240,9 @@ def _ask_autoconfig(request: DiscoveryRequest, host: str, path: str) -> SourceRe
 
 
 def _fetch_config(request: DiscoveryRequest, url: str, options: https.HttpsOptions) -> AutoconfigServers | None:
-    """Return the servers of the document at a URL; None if there is no document."""
+    """Return the servers in the autoconfig document at a URL; None if there is no valid document. Raises
+    RemoteFault.
+    """
     answer = https.get(url, options, {"Accept": "application/xml, text/xml"}, redirects=_REDIRECTS)
     try:
         return autoconfig.read_autoconfig(answer.body, request.email) if answer.status == 200 else None
@@ -247,12 +264,12 @@ def _result_of_config(config: AutoconfigServers, how: str, weight: int, source: 
 
 
 def _describe_failure(fault: RemoteFault) -> str:
-    """Return a sentence that explains why a web server gave no document."""
+    """Return the end of a sentence that explains why a web server gave no document, to follow the server's name."""
     return _FAILURES.get(fault.name or "") or _FAILURES.get(fault.kind, "gave an invalid response")
 
 
 def _first_with_sign_in(servers: tuple[DiscoveredServer, ...]) -> DiscoveredServer | None:
-    """Return the first server whose provider's sign-in this appliance supports."""
+    """Return the first server of a provider at which this appliance can sign in with OAuth, or None."""
     known = ((server, autoconfig.provider_of_servers(server.host)) for server in servers)
     return next((server for server, provider in known if provider and provider.sign_in), None)
 
@@ -262,7 +279,7 @@ def _first_server(servers: tuple[DiscoveredServer, ...]) -> DiscoveredServer | N
 
 
 def _look_up_or_nothing(look_up: Callable[[str], tuple[T, ...]], name: str) -> tuple[T, ...]:
-    """Look up a name; empty if the name does not exist."""
+    """Look up a name in DNS. Returns nothing, instead of raising NoSuchName, if it does not exist."""
     try:
         return look_up(name)
     except NoSuchName:
@@ -297,9 +314,13 @@ _SOURCES: tuple[tuple[Source, ServerName, Callable[[DiscoveryRequest], SourceRes
 
 @dataclass(frozen=True)
 class DiscoveryOptions:
-    """The DNS server to ask (empty: the system's) and the directory of providers (empty: none).
+    """Settings for `discover`.
 
-    `is_own_directory`: the operator named it, so it may be in a private network.
+    - calls: lets another thread abandon the lookups.
+    - resolver: the DNS server to ask; empty for the system's.
+    - directory: the URL of a directory of providers; empty for none.
+    - is_own_directory: whether the operator configured that directory, so that it may be in a private network.
+    - ca_file: file with additional CAs; may be empty.
     """
 
     calls: RemoteCalls
@@ -311,14 +332,17 @@ class DiscoveryOptions:
 
 @dataclass(frozen=True)
 class DiscoveryResult:
-    """The candidates, the most likely first, and the result of each source."""
+    """The candidates, the most likely first, and what each source reported."""
 
     candidates: tuple[ServerCandidate, ...]
     results: tuple[SourceResult, ...]
 
 
 def discover(email: str, options: DiscoveryOptions) -> DiscoveryResult:
-    """Find the servers of a mailbox. This takes a few seconds at most; a source that fails only reports why."""
+    """Find the servers of a mailbox from its address, within about TIME_LIMIT seconds.
+
+    Never raises RemoteFault: a source that fails has a result that explains why.
+    """
     domain = _domain_to_ask(email)
     if domain is None:
         told = "The part after the @ must be a domain, such as example.org."

@@ -1,7 +1,7 @@
-"""Calls to external servers that a request waits for. All of them can be abandoned at once.
+"""Run calls to external servers for which an API request waits, so that all of them can be abandoned at once.
 
-Each call has its own thread: a DNS lookup, or a connection to a silent host, cannot be interrupted before its timeout.
-After abandoning a call, neither the request nor the end of the process waits for it.
+Each call has its own thread, because a DNS lookup or a connection to a silent host cannot be interrupted before its
+timeout. After a call is abandoned, neither the request nor the end of the process waits for it.
 """
 
 import threading
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class RemoteCalls:
-    """The calls in progress. Any thread may use it."""
+    """Runs calls to external servers in threads of their own. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,9 +26,10 @@ class RemoteCalls:
     def start(
         self, server: ServerName, act: Callable[[], T], discard: Callable[[T], object] = lambda _: None
     ) -> "Future[T]":
-        """Start a call. Its future gets the result, or a RemoteFault (`stopping_fault`) once all calls are abandoned.
+        """Run `act` in a new thread. Returns a future for its result or its exception.
 
-        `discard` receives a late result, in the call's own thread. Raises RemoteFault after `abandon_all`.
+        `abandon_all` gives the future a RemoteFault (`stopping_fault`). If `act` returns after that, `discard` gets the
+        result, in the same thread. Raises RemoteFault if `abandon_all` was called before.
         """
         future = Future[T]()
         with self._lock:
@@ -47,7 +48,7 @@ class RemoteCalls:
         return future
 
     def abandon_all(self) -> None:
-        """Abandon all calls, and allow no new ones."""
+        """Let every waiting caller continue with a RemoteFault, and refuse new calls."""
         with self._lock:
             self._is_over = True
             waiting = dict(self._waiting)
@@ -67,7 +68,10 @@ class RemoteCalls:
             discard(outcome)
 
     def _resolve(self, future: "Future[T]", settle: Callable[[Any], None], outcome: object) -> bool:
-        """Set the result of a future. Returns whether anyone still waits for it."""
+        """Finish a call. `settle`: sets the future's result or exception to `outcome`.
+
+        Returns False if the call was abandoned before.
+        """
         self._forget(future)
         try:
             settle(outcome)

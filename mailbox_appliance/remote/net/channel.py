@@ -1,4 +1,7 @@
-"""Bytes to and from a server, bounded in time and size: a server that sends one byte a second cannot block a thread."""
+"""Read and write bytes on a connection, with limits of time and size.
+
+The limits apply to a whole response. So a server that sends one byte a second cannot block a thread.
+"""
 
 import socket
 import ssl
@@ -19,11 +22,15 @@ class TooLong(Exception):
 
 
 class Channel:
-    """A connected socket with a buffer of its own. Raises TimeoutError, OSError or TooLong; the end is empty bytes.
+    """A connected socket with a buffer and limits. Reading returns empty bytes at the end of the connection.
 
-    A response must be complete `timeout` seconds after `restart_timeout`. With `patient` it may last up to
-    LONGEST_ANSWER, as long as it moves at the slowest rate and no silence exceeds `timeout`. `contact` may end it
-    earlier.
+    - timeout: seconds after `restart_timeout` within which a response must be complete.
+    - patient: allow LONGEST_ANSWER seconds for a response, if it arrives at SLOWEST_RATE or faster and no pause is
+      longer than `timeout`.
+    - limit: the largest response in bytes.
+    - contact: may set an earlier time limit (`Contact.deadline`).
+
+    Methods raise TimeoutError, TooLong, or OSError.
     """
 
     def __init__(
@@ -46,26 +53,27 @@ class Channel:
         self.restart_timeout()
 
     def restart_timeout(self, timeout: float | None = None) -> None:
-        """Start the time limit of a new response, with another timeout if one is given."""
+        """Start the time limit of a new response: `timeout` seconds if given, otherwise the channel's usual timeout."""
         self._allowed = self._timeout if timeout is None else timeout
         self._began = self._clock()
         self._until = self._began + self._allowed
         self._received = 0
 
     def secure(self, context: ssl.SSLContext, host: str) -> None:
-        """Start TLS. Earlier bytes are dropped, since an attacker may have injected them (RFC 3207 4.2)."""
+        """Start TLS and check the certificate for `host`.
+
+        Bytes that arrived before are dropped, since an attacker may have injected them (RFC 3207 4.2).
+        """
         self._buffer.clear()
         self.sock.settimeout(min(self._timeout, max(0.001, self.contact.deadline - self._clock())))
         self.sock = context.wrap_socket(self.sock, server_hostname=host)
 
     def has_buffered_data(self) -> bool:
-        """Whether bytes have arrived that the socket no longer shows as readable: buffered here, or already
-        decrypted.
-        """
+        """Whether bytes wait in this buffer or in the TLS layer. For such bytes the socket does not become readable."""
         return bool(self._buffer) or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0)
 
     def has_unsolicited_data(self) -> bool:
-        """Whether the server sent something unasked, or closed the connection. Does not wait."""
+        """Whether the server has sent unread data, or has closed the connection. Does not wait."""
         if not self._buffer:
             self.sock.settimeout(0)
             try:
@@ -75,8 +83,9 @@ class Channel:
         return True
 
     def receive_available(self) -> bool:
-        """Read what has arrived, up to MOST_BUFFERED bytes, without waiting. Returns False at the end of the
-        connection.
+        """Move the data that has arrived into the buffer, without waiting, until it holds MOST_BUFFERED bytes.
+
+        Returns False if the connection has ended.
         """
         self.sock.settimeout(0)
         while len(self._buffer) < MOST_BUFFERED:
@@ -90,18 +99,23 @@ class Channel:
         return True
 
     def buffered_line(self) -> bytes | None:
-        """Return the next line if it has arrived completely. It stays buffered until it is read or skipped."""
+        """Return the next line if it has arrived completely, otherwise None. The line stays in the buffer; `skip`
+        removes it.
+        """
         end = self._buffer.find(b"\n")
         if end < 0 and len(self._buffer) >= MOST_BUFFERED:
             raise TooLong
         return None if end < 0 else bytes(memoryview(self._buffer)[: end + 1])
 
     def skip(self, size: int) -> None:
-        """Drop buffered bytes."""
+        """Remove the first `size` bytes from the buffer."""
         del self._buffer[:size]
 
     def read_line(self, longest: int) -> bytes:
-        """Return the next line with its end; without an end if the connection ended in it, empty if before it."""
+        """Return the next line with its line end. Raises TooLong if it has more than `longest` bytes.
+
+        If the connection ends first, return the rest without a line end; empty if there is none.
+        """
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
             searched = len(self._buffer)
@@ -114,17 +128,21 @@ class Channel:
         return self._take(end + 1)
 
     def read_exactly(self, size: int) -> bytes:
-        """Return the next `size` bytes; fewer if the connection ended in them."""
+        """Return the next `size` bytes, or fewer if the connection ends first."""
         while len(self._buffer) < size and self._receive():
             pass
         return self._take(min(size, len(self._buffer)))
 
     def send(self, data: bytes) -> None:
-        """Send all data. No chunk may take longer than the timeout, nor the whole longer than at the slowest rate."""
+        """Send all data. Raises TimeoutError if one chunk takes longer than the timeout, or if the rate is below
+        SLOWEST_RATE.
+        """
         self.send_pieces((data,))
 
     def send_pieces(self, pieces: Iterable[bytes]) -> None:
-        """Send data piece by piece, as `send` does. An error while reading the pieces is raised here."""
+        """Send the pieces one after the other, with the limits of `send`. Errors of the iterable `pieces` are raised
+        unchanged.
+        """
         began, sent = self._clock(), 0
         for piece in pieces:
             view = memoryview(piece)
@@ -137,12 +155,12 @@ class Channel:
                 sent += len(view[start : start + CHUNK])
 
     def shorten_timeout(self, timeout: float) -> None:
-        """Lower the timeout from now on, for an orderly close."""
+        """Lower the timeout and restart it. Used before an orderly close, which should be quick."""
         self._timeout, self._patient = min(timeout, self._timeout), False
         self.restart_timeout()
 
     def abort(self) -> None:
-        """End the connection from another thread; a thread that waits on it sees the end. Never raises."""
+        """End the connection from another thread. A thread that waits for data then sees the end. Never raises."""
         try:
             # Below the TLS layer, whose own shutdown is not safe from two threads.
             socket.socket.shutdown(self.sock, socket.SHUT_RDWR)

@@ -1,9 +1,11 @@
-"""Connect to external servers: allowed addresses, and TLS with certificate names always checked.
+"""Connect to external servers at allowed addresses, and create TLS contexts that always check certificate names.
 
-The connection goes to the very address that was checked, so a name cannot be rebound. Never allowed: link-local
-addresses, metadata services, multicast, unspecified, reserved, Teredo, and the appliance's own ports. With `security:
-none` only loopback and private addresses are allowed. With `only_public`, for hosts that the operator did not name,
-private addresses are not.
+The connection goes to the same IP address that was checked, so a later DNS answer cannot redirect it.
+
+- Never allowed: link-local, multicast, unspecified, reserved and Teredo addresses, metadata services of clouds, and
+  the appliance's own ports.
+- Without TLS (security `none`): only loopback and private addresses.
+- With `only_public`, for hosts that the operator did not configure: no loopback or private addresses.
 """
 
 import functools
@@ -81,19 +83,22 @@ def is_allowed(address: Address, security: Security) -> bool:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is on the public internet; if it names a gateway, whether the address behind it is."""
+    """Whether an address is on the public internet.
+
+    For an IPv6 address that a gateway translates to IPv4, the IPv4 address decides.
+    """
     if isinstance(address, IPv6Address) and (inner := address.ipv4_mapped or _translated_address(address)) is not None:
         return is_public(inner)
     return address.is_global and not any(address in network for network in _SPECIAL) and is_allowed(address, "tls")
 
 
 def is_near(address: Address) -> bool:
-    """Whether an address belongs to this computer or to a network that is not public."""
+    """Whether an address belongs to this computer, or to a network that is not public."""
     return not is_public(address) or _is_own(address)
 
 
 def _is_own(address: Address) -> bool:
-    """Whether this computer has the address."""
+    """Whether this computer itself has the address."""
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_loopback:
         return True
@@ -106,17 +111,17 @@ def _is_own(address: Address) -> bool:
 
 
 class OwnPorts:
-    """The TCP ports that this process listens on; mailboxes cannot use them. Any thread may use it."""
+    """The TCP ports on which this process listens. Mailboxes must not connect to them. Any thread may use it."""
 
     def __init__(self) -> None:
         self._ports: dict[int, int] = {}
 
     def add(self, listener: object, port: int) -> None:
-        """Record that a listener is open."""
+        """Record that a listener has opened this port."""
         self._ports[id(listener)] = port
 
     def remove(self, listener: object) -> None:
-        """Record that a listener is closed or was never open."""
+        """Forget the port of a listener, if it has one."""
         self._ports.pop(id(listener), None)
 
     def __contains__(self, port: int) -> bool:
@@ -128,7 +133,7 @@ OWN_PORTS = OwnPorts()
 
 
 def _translated_address(address: IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 address behind a translation gateway (NAT64, 6to4)."""
+    """Return the IPv4 address to which a gateway translates this IPv6 address (NAT64, 6to4), or None."""
     return IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else address.sixtofour
 
 
@@ -143,10 +148,16 @@ def open_connection(
     find: AddressLookup | None = None,
     contact: Contact | None = None,
 ) -> socket.socket:
-    """Connect over TCP to the first allowed address of the host that answers, within `timeout` seconds in total.
+    """Connect over TCP to the first allowed address of a host that answers. The socket has no TLS yet.
 
-    `only_public`: loopback and private addresses are not allowed. `contact` receives whether the address is near, and
-    bounds the time if it is. Raises RemoteFault: `forbidden_address`, `unreachable` or `timeout`.
+    - security: decides which addresses are allowed (`is_allowed`).
+    - timeout: seconds for all addresses together.
+    - server: the server's name for faults.
+    - only_public: do not allow loopback and private addresses.
+    - find: looks up the host's addresses; None for the system's lookup.
+    - contact: receives whether the server is near, which also shortens the time.
+
+    Raises RemoteFault: `forbidden_address`, `unreachable` or `timeout`.
     """
     found = _resolve(host, port, server, find)
     candidates = _only_public(found, server) if only_public else _only_allowed(found, security, server)
@@ -248,10 +259,10 @@ _VERSION_TOO_OLD = frozenset(
 
 
 def client_context(ca_file: str) -> ssl.SSLContext:
-    """Return the TLS context for connections to mail servers. `ca_file` adds the CAs in that file; empty adds none.
+    """Return the TLS context for connections to servers: the system's CAs, and those in `ca_file` unless it is empty.
 
-    Loading the system's CAs takes about 20 ms, so a context is cached until the file changes. Raises OSError if the
-    file cannot be read or contains no certificate (ssl.SSLError is one).
+    The context is cached until the file changes, because loading the system's CAs takes about 20 ms. Raises OSError
+    (also as ssl.SSLError) if the file cannot be read or contains no certificate.
     """
     return _load_context(ca_file, Path(ca_file).stat().st_mtime_ns if ca_file else 0)
 
@@ -266,9 +277,9 @@ def _load_context(ca_file: str, changed: int) -> ssl.SSLContext:  # noqa: ARG001
 
 
 def context_or_fault(server: ServerName, ca_file: str) -> ssl.SSLContext:
-    """Return `client_context`, or raise RemoteFault if the file with the private CA cannot be used.
+    """Return the TLS context for connections to servers. Raises RemoteFault if `ca_file` cannot be used.
 
-    Its kind is `unreachable`: the member cannot fix the file, and it may work again the next time.
+    That fault is `unreachable`, which is retried: members cannot fix the file, and it may be usable the next time.
     """
     try:
         return client_context(ca_file)
@@ -277,7 +288,10 @@ def context_or_fault(server: ServerName, ca_file: str) -> ssl.SSLContext:
 
 
 def require_ca_file(ca_file: str) -> None:
-    """Raise BadSetting, naming the file, if it is set and cannot be used: better at the start than at each mailbox."""
+    """Raise BadSetting, with the file's path, if `ca_file` is set and cannot be used.
+
+    Called when the appliance starts, so that the problem is not first reported for each mailbox.
+    """
     if not ca_file:
         return  # So no start of the appliance loads the system's CAs.
     try:
@@ -292,7 +306,7 @@ def _describe_bad_ca_file(ca_file: str, error: Exception) -> str:
 
 
 def tls_fault(server: ServerName, error: ssl.SSLError, now: Callable[[], float] = time.time) -> RemoteFault:
-    """Return the fault that explains a failed TLS handshake."""
+    """Return the fault for a failed TLS handshake. `now`: the clock, to detect that this computer's time is wrong."""
     return named_fault(_fault_name_of(error, now), server)
 
 

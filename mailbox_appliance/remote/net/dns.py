@@ -1,7 +1,7 @@
 """DNS lookups (RFC 1034, RFC 1035): services, mail exchangers, aliases, addresses.
 
-Results are bounded, and contain host names only: a name that reads as an address, or that means this computer, is left
-out. Only the system's resolver, or the one that the operator names, is asked; nothing else is contacted.
+Only the system's resolver or the configured one is asked. Results are limited in number. A host name that looks like an
+IP address, or that stands for this computer, is left out.
 """
 
 import re
@@ -28,19 +28,21 @@ _THIS_COMPUTER = ("localhost", "localdomain")
 
 
 class NoSuchName(Exception):
-    """DNS reports that the name does not exist (NXDOMAIN; RFC 8020: nor any name below it)."""
+    """DNS reports that a name, and every name below it, does not exist (NXDOMAIN, RFC 8020)."""
 
 
 @dataclass(frozen=True)
 class ServiceHost:
-    """One host that offers a service (RFC 2782)."""
+    """A host and port that offer a service, from an SRV record (RFC 2782)."""
 
     host: str
     port: int
 
 
 def host_name(text: str) -> str | None:
-    """Return a host name with at least two labels, lower case, without the final dot; None if the text is not one."""
+    """Return the text as a host name in lower case, without a final dot. None if it is not one with at least two
+    labels.
+    """
     name = text.lower().removesuffix(".")
     if not _HOST_NAME.fullmatch(name) or name.rpartition(".")[2] in _THIS_COMPUTER:
         return None
@@ -49,23 +51,28 @@ def host_name(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class Resolver:
-    """The server to ask, and the deadline (`time.monotonic`).
+    """Looks up names in DNS. A lookup raises NoSuchName or RemoteFault.
 
-    `server`: an IP address, optionally with a port; empty: the system's resolver. Each method raises NoSuchName or
-    RemoteFault; if there are no records of the kind, the result is empty.
+    `server`: the IP address of the DNS server, optionally with a port; empty for the system's resolver. `until`: the
+    time limit of all lookups (`time.monotonic`).
     """
 
     server: str
     until: float
 
     def find_services(self, name: str) -> tuple[ServiceHost, ...]:
-        """Return the hosts of a service, preferred ones first; empty if it is not offered (target `.`)."""
+        """Return the hosts of a service (SRV), preferred ones first; empty if there are none or the service is not
+        offered.
+        """
         records = sorted(self._ask(name, "SRV"), key=lambda record: (record.priority, -record.weight))
         named = [(host_name(record.target.to_text()), record.port) for record in records[:MOST_RECORDS]]
         return tuple(ServiceHost(host, port) for host, port in named if host is not None and port)
 
     def find_exchangers(self, name: str) -> tuple[str, ...] | None:
-        """Return the hosts that accept mail for a domain, preferred ones first; None if it accepts none (RFC 7505)."""
+        """Return the hosts that accept mail for a domain (MX), preferred ones first; empty if there are no records.
+
+        Returns None if the domain declares that it accepts no mail (RFC 7505).
+        """
         records = sorted(self._ask(name, "MX"), key=lambda record: record.preference)
         if len(records) == 1 and records[0].exchange.to_text() == ".":
             return None
@@ -73,17 +80,17 @@ class Resolver:
         return tuple(host for host in named if host is not None)
 
     def find_alias(self, name: str) -> str | None:
-        """Return the name that an alias points to (CNAME)."""
+        """Return the name that this alias points to (CNAME), or None."""
         records = self._ask(name, "CNAME")
         return host_name(records[0].target.to_text()) if records else None
 
     def find_addresses(self, name: str) -> tuple[Address, ...]:
-        """Return the IPv4 addresses of a host, or its IPv6 addresses if it has none."""
+        """Return the IPv4 addresses of a host, or its IPv6 addresses if it has no IPv4 address."""
         records = self._ask(name, "A") or self._ask(name, "AAAA")
         return tuple(ip_address(record.address) for record in records[:MOST_RECORDS])
 
     def look_up(self, name: str) -> tuple[Address, ...]:
-        """Return `find_addresses`, for callers that connect. Raises OSError as `getaddrinfo` does."""
+        """Return the addresses of a host, for `connect.open_connection`. Raises OSError, like `socket.getaddrinfo`."""
         try:
             return self.find_addresses(name)
         except NoSuchName as error:

@@ -1,10 +1,10 @@
-"""One request over HTTPS and one response, for external servers other than mail servers.
+"""Send one HTTPS request and read its response, for external servers other than mail servers.
 
-The connection goes to the very address that was checked, and certificate names are always checked. Redirects are
-followed only if the caller asks for it: over HTTPS alone, with each hop checked like the first, and without sending
-body and headers again. The response is bounded in length, and the whole in time, however slowly it arrives; a large
-request may take longer, by its size, as long as it moves. `http://` is only for callers that checked the address
-themselves: it is limited to private addresses.
+- The connection goes to the same IP address that was checked, and certificate names are always checked.
+- Redirects are followed only if the caller asks for it. Each goes over HTTPS to a host that is checked like the first
+  one, and does not get the body and the headers.
+- The response is limited in length, and the whole exchange in time. A large request gets more time, by its size.
+- Plain `http://` works only for private addresses, and callers must have checked the URL.
 """
 
 import http.client
@@ -34,10 +34,14 @@ _TARGET = "!#$%&'()*+,/:;=?@[]~"
 
 @dataclass(frozen=True)
 class HttpsOptions:
-    """The server to ask, where it may be, and the time limit.
+    """Options of a request.
 
-    `only_public`: only public addresses are allowed; for hosts that the operator did not name. `find`: replaces the
-    system's name lookup. `limit`: the largest response in bytes.
+    - server: the server's name for faults.
+    - ca_file: file with additional CAs; may be empty.
+    - timeout: seconds for the whole exchange; a large body adds to it.
+    - only_public: whether only public addresses are allowed, as for hosts that the operator did not configure.
+    - look_up: replaces the system's name lookup.
+    - limit: the largest response in bytes.
     """
 
     server: ServerName
@@ -50,7 +54,7 @@ class HttpsOptions:
 
 @dataclass(frozen=True)
 class HttpsResponse:
-    """A response with any status. The names of header fields are in lower case."""
+    """A response with any status, also one for an error. The names of header fields are in lower case."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
@@ -58,7 +62,7 @@ class HttpsResponse:
 
     @property
     def retry_after(self) -> float | None:
-        """The seconds to wait (RFC 9110 10.2.3), an hour at most. The form with a date is ignored."""
+        """The seconds to wait from Retry-After (RFC 9110 10.2.3), at most an hour. None if it is missing or a date."""
         text = self.headers.get("retry-after", "")
         return min(float(text), 3600.0) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
@@ -66,7 +70,7 @@ class HttpsResponse:
 def get(
     url: str, options: HttpsOptions, headers: Mapping[str, str] | None = None, *, redirects: int = 0
 ) -> HttpsResponse:
-    """Get the content of a URL. `redirects`: how many are followed. Raises RemoteFault."""
+    """Send a GET request and return the response. `redirects`: how many redirects to follow. Raises RemoteFault."""
     until = time.monotonic() + options.timeout
     answer = _send_request("GET", url, options, headers or {}, b"", until)
     for _ in range(redirects):
@@ -80,8 +84,9 @@ def get(
 def request(
     method: str, url: str, options: HttpsOptions, headers: Mapping[str, str] | None = None, body: bytes = b""
 ) -> HttpsResponse:
-    """Send a request and return the response. Raises RemoteFault; if it is `in_doubt`, the server may have got the
-    request.
+    """Send a request and return the response. Redirects are not followed.
+
+    Raises RemoteFault. If it is `in_doubt`, the server may have received the request.
     """
     return _send_request(
         method, url, options, headers or {}, body, time.monotonic() + seconds_allowed(options, len(body))
@@ -89,13 +94,13 @@ def request(
 
 
 def seconds_allowed(options: HttpsOptions, size: int) -> float:
-    """Return the seconds that a request of `size` bytes may take, including its response."""
+    """Return the seconds that a request with a body of `size` bytes may take, including its response."""
     return options.timeout + min(size / SLOWEST_RATE, LONGEST_UPLOAD)
 
 
 @dataclass(frozen=True)
 class _ParsedUrl:
-    """The parts of a URL, all in ASCII."""
+    """The parts of a URL, all in ASCII. `authority`: host and port for the Host field. `target`: path and query."""
 
     is_secure: bool
     host: str
@@ -105,7 +110,7 @@ class _ParsedUrl:
 
 
 def _parse_url(url: str, server: ServerName) -> _ParsedUrl:
-    """Parse a URL. Raises RemoteFault if it names no usable host, or contains a user."""
+    """Parse an http or https URL. Raises RemoteFault if it has no usable host, or contains a user name."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -211,13 +216,13 @@ def _send(sock: socket.socket, data: bytes, options: HttpsOptions, until: float)
 
 
 class _Stream(io.RawIOBase):
-    """The bytes of a socket up to a deadline, in the form that `http.client` reads a response from."""
+    """Lets `http.client` read a response from a socket, until a time limit."""
 
     def __init__(self, sock: socket.socket, until: float) -> None:
         self._sock, self._until = sock, until
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        """Return the stream that `http.client` asks for."""
+        """Return this stream. `http.client` calls this method on what it takes for a socket."""
         return io.BufferedReader(self)
 
     def readable(self) -> bool:
@@ -229,7 +234,7 @@ class _Stream(io.RawIOBase):
 
 
 def _seconds_left(until: float) -> float:
-    """Return the seconds up to a deadline. Raises TimeoutError after it."""
+    """Return the seconds until a time limit (`time.monotonic`). Raises TimeoutError if it has passed."""
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError
