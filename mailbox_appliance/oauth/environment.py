@@ -1,9 +1,9 @@
-"""OAuth applications from environment variables, which override those that administrators save.
+"""Read OAuth applications from environment variables. They override those that administrators save.
 
-`MAILBOX_APPLIANCE_GOOGLE_CLIENT_ID`, `..._GOOGLE_CLIENT_SECRET`, `..._GOOGLE_PUBLIC_CLIENT`; the same with `OUTLOOK`,
-and `..._OUTLOOK_TENANT_ID`. With the suffix `_FILE` a variable names a file whose first line is the value, as for
-container secrets; the file wins. If `..._CLIENT_ID_FILE` is set, secret and tenant are read only from files: the plain
-variables belong to the application of the plain `..._CLIENT_ID`.
+The variables are `MAILBOX_APPLIANCE_GOOGLE_CLIENT_ID`, `..._GOOGLE_CLIENT_SECRET`, `..._GOOGLE_PUBLIC_CLIENT`, the same
+with `OUTLOOK`, and `..._OUTLOOK_TENANT_ID`. With the suffix `_FILE` a variable names a file whose first line is the
+value, as for container secrets; the file wins. If `..._CLIENT_ID_FILE` is set, secret and tenant are read only from
+files, because the plain variables belong to the application of the plain `..._CLIENT_ID`.
 """
 
 import re
@@ -31,7 +31,9 @@ _MOST_READ = 4 * max(LONGEST.values()) + 2
 
 @dataclass(frozen=True)
 class EnvironmentApp:
-    """An application and its source: `environment-file` if any of its values comes from a file."""
+    """An OAuth application from the environment. `source`: `environment-file` if any of its values comes from a
+    file.
+    """
 
     app: OAuthApp
     source: Literal["environment", "environment-file"]
@@ -41,7 +43,10 @@ EnvironmentApps = Mapping[OAuthProvider, EnvironmentApp]
 
 
 def read_apps(environment: Mapping[str, str]) -> EnvironmentApps:
-    """Return the applications from the environment. Raises BadSetting, which never quotes a value."""
+    """Return the OAuth applications from environment variables, by provider; those that are not set are missing.
+
+    Raises BadSetting, whose text never contains a value, because it may be a secret.
+    """
     found = {provider: _read_app(provider, environment) for provider in _VARIABLES}
     return {provider: given for provider, given in found.items() if given is not None}
 

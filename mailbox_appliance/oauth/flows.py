@@ -1,7 +1,8 @@
-"""Provider sign-ins in progress: in memory only, for ten minutes, single-use.
+"""Provider sign-ins in progress (OAuth 2.0). They are kept in memory only, expire after ten minutes and work once.
 
-start .... creates the secrets: `state` identifies the sign-in, and the PKCE verifier proves that it is ours
-finish ... the session that started it returns a code or an error; for a device, nothing
+start .... creates the secrets: `state` identifies the sign-in, and the PKCE verifier proves that it was started here
+finish ... the session that started it passes the code or the error that the browser returned; for a sign-in with a
+           device code it passes neither
 """
 
 import secrets
@@ -45,7 +46,9 @@ _NO_ADDRESS = (
 
 
 class SignInRefused(Exception):
-    """The provider or the person did not agree. `reason`: a sentence for the person; `name`: the name of the fault."""
+    """The provider or the person refused the access. `reason`: a sentence for the person; `name`: the fault, if
+    known.
+    """
 
     def __init__(self, reason: str, name: str | None = None) -> None:
         super().__init__(name or "refused")
@@ -54,8 +57,10 @@ class SignInRefused(Exception):
 
 @dataclass(frozen=True)
 class SignInRequest:
-    """The purpose of a sign-in. `email`: the expected mailbox; `account_id`: a connected mailbox that gets new
-    access.
+    """The purpose of a sign-in, and who started it.
+
+    - email: the mailbox that the person should sign in to, if known.
+    - account_id: a connected mailbox whose access is renewed; None to connect a new one.
     """
 
     provider: OAuthProvider
@@ -69,7 +74,12 @@ class SignInRequest:
 
 @dataclass(frozen=True)
 class SignInResult:
-    """The result of a sign-in. `connection`: the servers with the access token, which is valid for about an hour."""
+    """The result of a finished sign-in.
+
+    - login: the OAuth login to store for the mailbox.
+    - connection: the mailbox's servers with the access token, which is valid for about an hour.
+    - issued: the tokens.
+    """
 
     request: SignInRequest
     login: OAuthLogin
@@ -78,7 +88,11 @@ class SignInResult:
 
 
 def to_login(asking: OAuthClient, asked: SignInRequest, issued: IssuedTokens, *, may_be_shared: bool) -> OAuthLogin:
-    """Return the login for the mailbox that the person agreed to. Raises SignInRefused and RemoteFault."""
+    """Return the OAuth login to store for the mailbox to which the tokens give access.
+
+    `may_be_shared`: whether the expected mailbox may be one that is shared with the person who signed in (Microsoft
+    only). Raises SignInRefused if the access is not enough or for another mailbox, and RemoteFault.
+    """
     provider = asking.provider.provider
     if issued.scopes is not None and not asking.provider.gives_mail(issued.scopes):
         raise SignInRefused(_NO_MAIL[provider], "consent_required")
@@ -96,7 +110,7 @@ def to_login(asking: OAuthClient, asked: SignInRequest, issued: IssuedTokens, *,
 
 
 def refusal_of_fault(fault: RemoteFault) -> SignInRefused | None:
-    """Return the refusal that a fault means for a code; None if the fault is not about the code."""
+    """Return the SignInRefused for a fault that refuses the code, so that a retry is useless. None for other faults."""
     # the provider's error for an expired or used code: invalid_grant
     if fault.name in ("access_revoked", "access_expired"):
         return SignInRefused(_SIGN_IN_EXPIRED, "code_refused")
@@ -106,7 +120,10 @@ def refusal_of_fault(fault: RemoteFault) -> SignInRefused | None:
 
 
 def refusal_of_error(error: str) -> Exception:
-    """Return the exception for an error that the browser returned (RFC 6749 4.1.2.1); its text is never shown."""
+    """Return the exception to raise for an error that the browser brought back (RFC 6749 4.1.2.1).
+
+    The text of the error is never shown, because anyone could have written it.
+    """
     fault = errors.fault_of_reply("oauth", error)
     if fault is None:
         return SignInRefused(
@@ -116,7 +133,10 @@ def refusal_of_error(error: str) -> Exception:
 
 
 def _signed_in_addresses(asking: OAuthClient, issued: IssuedTokens) -> tuple[str, ...]:
-    """Return the address of the person who signed in, then other names that may be theirs. Raises SignInRefused."""
+    """Return the addresses of the person who signed in: the mail address first, then the sign-in name if it differs.
+
+    Raises SignInRefused if there is none, and RemoteFault.
+    """
     facts = issued.claims
     if facts and not _is_for_client(facts, asking.app.client_id):
         facts = {}
@@ -129,13 +149,13 @@ def _signed_in_addresses(asking: OAuthClient, issued: IssuedTokens) -> tuple[str
 
 
 def _is_for_client(claims: Mapping[str, Any], client_id: str) -> bool:
-    """Whether the token is for this application (OpenID Connect Core 3.1.3.7, 3)."""
+    """Whether an ID token was issued for this application (OpenID Connect Core 3.1.3.7, 3)."""
     audience = claims.get("aud")
     return audience == client_id or (isinstance(audience, list) and client_id in audience)
 
 
 def _addresses(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the addresses in claims. Microsoft omits `email` if it has none; `preferred_username` is the sign-in
+    """Return the mail addresses in the claims of an ID token: `email`, which Microsoft may omit, then the sign-in
     name.
     """
     given = [facts.get("email"), facts.get("preferred_username")]
@@ -154,7 +174,10 @@ def _is_same_mailbox(one: str, other: str) -> bool:
 
 
 def _comparable_address(email: str) -> str:
-    """Return an address as providers compare it (support.google.com/mail/answer/7436150: Gmail ignores dots)."""
+    """Return an address in the form in which equal mailboxes have equal texts.
+
+    Upper and lower case do not matter, nor do dots at Gmail (support.google.com/mail/answer/7436150).
+    """
     local, _, domain = email.casefold().rpartition("@")
     return f"{local.replace('.', '')}@{_GOOGLE_MAIL[0]}" if domain in _GOOGLE_MAIL else f"{local}@{domain}"
 
@@ -170,23 +193,25 @@ _SLOW_DOWN_SECONDS = 5  # RFC 8628 3.5
 
 
 class StateUnknown(Exception):
-    """No such sign-in is in progress, or it belongs to another session or provider."""
+    """No sign-in with this `state` is in progress, or it belongs to another session or provider."""
 
 
 class NotAgreedYet(Exception):
-    """The person has not entered the code and agreed yet. The sign-in stays in progress."""
+    """The person has not typed the device code and agreed yet. The sign-in stays in progress."""
 
 
 class NothingBrought(Exception):
-    """Neither a code nor an error was given, one of which a browser always returns. The sign-in stays in progress."""
+    """`finish` got neither a code nor an error, although a browser always returns one of them. The sign-in stays in
+    progress.
+    """
 
 
 class TooManyFlows(Exception):
-    """Too many sign-ins are in progress."""
+    """Too many sign-ins of all members together are in progress."""
 
 
 class AppMissing(Exception):
-    """No application for the provider is configured. `title`: the provider's name."""
+    """No OAuth application is configured for the provider. `title`: the provider's name for people."""
 
     def __init__(self, title: str) -> None:
         super().__init__(title)
@@ -195,7 +220,10 @@ class AppMissing(Exception):
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """The code that a person enters, and where; `interval`: the seconds between two attempts to finish."""
+    """The code that a person types on another device, and the URL of the page for it.
+
+    `interval`: seconds to wait between two calls of `finish`.
+    """
 
     user_code: str
     verification_uri: str
@@ -204,7 +232,11 @@ class DeviceCode:
 
 @dataclass(frozen=True)
 class SignInStarted:
-    """A started sign-in. `authorization_url`: the address to open in a browser."""
+    """A started sign-in. `authorization_url`: the page that the person opens. `state`: identifies the sign-in for
+    `finish`.
+
+    `device`: the code to type there; None for a sign-in in the browser.
+    """
 
     authorization_url: str = field(repr=False)
     state: str = field(repr=False)
@@ -228,7 +260,7 @@ class _Flow:
 
 
 class Flows:
-    """The sign-ins in progress. May be used from any thread."""
+    """Starts and finishes sign-ins, and keeps those in progress. May be used from any thread."""
 
     def __init__(self, logins: Logins, clock: Clock) -> None:
         self._logins, self._clock = logins, clock
@@ -236,12 +268,14 @@ class Flows:
         self._flows: dict[str, _Flow] = {}
 
     def loopback_host(self, provider: OAuthProvider) -> Literal["127.0.0.1", "localhost"]:
-        """Return the name of this computer that a provider accepts in a redirect address. Raises RemoteFault."""
+        """Return the name of this computer that the provider accepts in redirect URLs. Raises RemoteFault."""
         return self._logins.apps.get_provider(provider).loopback_host
 
     def start(self, asked: SignInRequest, *, device: bool = False) -> SignInStarted:
-        """Start a sign-in. Raises AppMissing, TooManyFlows; with `device`, which asks the provider, also
-        RemoteFault.
+        """Start a sign-in. `device`: with a code that the person types on another device, which is requested from the
+        provider.
+
+        Raises AppMissing, TooManyFlows, and RemoteFault.
         """
         asking = self._get_client(asked.provider)
         state, verifier = secrets.token_urlsafe(32), oauth.new_verifier()
@@ -258,7 +292,9 @@ class Flows:
         return SignInStarted(url, state, self._clock.now() + left, shown)
 
     def find_request(self, provider: OAuthProvider, session_id: str, state: str) -> SignInRequest | None:
-        """Return the request of a sign-in that this session has in progress, or None."""
+        """Return the request of a sign-in that this session has in progress. None if there is none with this
+        `state`.
+        """
         with self._lock:
             flow = self._find(provider, session_id, state)
         return None if flow is None else flow.request
@@ -266,9 +302,18 @@ class Flows:
     def finish(
         self, provider: OAuthProvider, session_id: str, *, state: str, code: str | None, error: str | None = None
     ) -> SignInResult:
-        """Finish a sign-in and return its result. It can be repeated only if the provider could not be reached.
+        """Finish a sign-in and return its result. `code`, `error`: what the browser returned; both None with a device
+        code.
 
-        Raises StateUnknown; NotAgreedYet, for a device; NothingBrought, for a browser; SignInRefused; RemoteFault.
+        Raises
+
+        - StateUnknown if no such sign-in of this session is in progress,
+        - NotAgreedYet if the person has not typed the device code and agreed yet,
+        - NothingBrought if a sign-in in the browser has neither code nor error,
+        - SignInRefused if the provider or the person refused,
+        - RemoteFault for other failures.
+
+        After NotAgreedYet or NothingBrought, or if the provider could not be reached, it can be called again.
         """
         with self._lock:
             flow = self._find(provider, session_id, state)
@@ -309,10 +354,11 @@ class Flows:
         )
 
     def _device_scopes(self, asking: OAuthClient, flow: _Flow) -> Iterable[str]:
-        """Return the scopes for a device code: mail first, since a code is for one resource.
+        """Return the scopes to request with a device code: those for mail, or those for Graph.
 
-        If Graph is needed too, the next code is for Graph ("incremental consent"). Its refresh token is valid for both,
-        as Microsoft's are not bound to a resource (.../entra/identity-platform/refresh-tokens).
+        A code is for one resource. The first sign-in gets access to mail, and a later one gets access to Graph
+        ("incremental consent"). The refresh token of the later one works for both, because Microsoft does not bind
+        refresh tokens to a resource (.../entra/identity-platform/refresh-tokens).
         """
         known = asking.provider
         if not flow.is_for_graph:
@@ -321,14 +367,16 @@ class Flows:
         return dict.fromkeys([*who, *known.scopes("graph", is_shared=self._is_shared(flow.request))])
 
     def _lacks_graph(self, asked: SignInRequest) -> bool:
-        """Whether a connected mailbox has access to mail but no consent for Graph. Asks its provider."""
+        """Whether the connected mailbox of a request has access to mail but not to Microsoft Graph. Asks the
+        provider.
+        """
         account_id = asked.account_id
         if account_id is None:
             return False
         return self._is_granted(account_id, "mail") is True and self._is_granted(account_id, "graph") is False
 
     def _is_granted(self, account_id: str, resource: Resource) -> bool | None:
-        """Whether there is access; None if that is unknown."""
+        """Whether a mailbox has access to this resource; None if the provider could not be asked."""
         try:
             self._logins.use_token(account_id, resource, str)
         except RemoteFault as fault:
@@ -353,7 +401,10 @@ class Flows:
             self._flows[state] = flow
 
     def _make_room(self, most: int, is_theirs: Callable[[SignInRequest], bool]) -> None:
-        """Drop the oldest sign-ins of a session or member beyond the limit. The caller holds the lock."""
+        """Drop the oldest sign-ins of a session or member, so that with a new one there are at most `most`.
+
+        `is_theirs`: whether a sign-in belongs to that session or member. The caller holds the lock.
+        """
         theirs = [state for state, each in self._flows.items() if is_theirs(each.request)]
         for oldest in theirs[: max(0, len(theirs) - most + 1)]:
             del self._flows[oldest]
@@ -405,7 +456,10 @@ class Flows:
         raise NotAgreedYet
 
     def _request_mail_tokens(self, provider: OAuthProvider, issued: IssuedTokens) -> IssuedTokens:
-        """Return the tokens for mail, using the refresh token that was issued for Graph. Raises RemoteFault."""
+        """Return tokens for mail, requested with the refresh token that was issued together with access to Graph.
+
+        Raises RemoteFault.
+        """
         if issued.refresh_token is None:
             return issued
         asking = self._get_client(provider).without_secret()

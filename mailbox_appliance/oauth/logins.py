@@ -1,12 +1,12 @@
-"""Opens every connection to a mailbox's servers: with a password, or with a valid access token.
+"""Open every connection to a mailbox's servers, with its password or a valid access token.
 
-    endpoint ............... the address of a server, without any request; connections are compared by it
-    open_imap, open_smtp ... open a connection with a valid login
-    use_token .............. the same for requests over HTTPS
+    endpoint ............... host, port and user name of a server, without any request; used to compare connections
+    open_imap, open_smtp ... open a connection that is signed in
+    use_token .............. does the same for HTTPS requests
 
-A token that is about to expire is renewed before use, once for all that need it (`oauth.tokens`). A token that a server
-still refuses is renewed once more, as clocks differ and providers revoke tokens; only if the new one is refused too,
-the login counts as refused. All of it may ask the provider, so no transaction may be open.
+An access token that is about to expire is renewed before use, once for all callers (`oauth.tokens`). If a server
+refuses a token, it is renewed once more, because clocks differ and providers revoke tokens. Only if the new one is
+refused too, the sign-in fails. All this may ask the provider, so callers must not have a transaction open.
 """
 
 from collections.abc import Callable
@@ -32,19 +32,19 @@ MailProtocol = Literal["imap", "smtp"]
 
 
 class Logins:
-    """Opens connections. May be used from any thread."""
+    """Opens connections to mailboxes' servers, and gets access tokens for them. May be used from any thread."""
 
     def __init__(
         self, store: Store, settings: Settings, clock: Clock | None = None, given: EnvironmentApps | None = None
     ) -> None:
-        """`given`: the applications from the environment."""
+        """`given`: the OAuth applications from the environment, which override those in the store."""
         self._store, self._settings = store, settings
         #: The applications that authenticate requests to providers.
         self.apps = Apps(store, settings, given or {})
         self._tokens = AccessTokens(store, self.apps, clock or SystemClock())
 
     def endpoint(self, account_id: str, server: MailProtocol) -> Endpoint:
-        """Return the address and login of a mailbox's server, without a token. Raises NotFound."""
+        """Return host, port, user name and password of a mailbox's server; without an access token. Raises NotFound."""
         login = self._store.oauth_logins.find(account_id)
         if login is not None:
             return self._endpoint(login, server, None)
@@ -52,24 +52,33 @@ class Logins:
         return connection.imap if server == "imap" else connection.smtp
 
     def get_login(self, account_id: str) -> OAuthLogin:
-        """Return the OAuth login of a mailbox. Raises NotFound, also for a mailbox with passwords."""
+        """Return the OAuth login of a mailbox. Raises NotFound, also for a mailbox that uses passwords."""
         login = self._store.oauth_logins.find(account_id)
         if login is None:
             raise NotFound(what="mailbox")
         return login
 
     def open_imap(self, account_id: str, opening: Callable[[Endpoint], T]) -> T:
-        """Return what `opening` returns for an endpoint with a valid login. Raises NotFound and RemoteFault."""
+        """Call `opening` with the mailbox's IMAP endpoint, including a password or a valid access token. Returns its
+        result.
+
+        `opening` is called once more if the server refuses the token. Raises NotFound and RemoteFault.
+        """
         return self._open(account_id, "imap", opening)
 
     def open_smtp(self, account_id: str, opening: Callable[[Endpoint], T]) -> T:
-        """Do the same as `open_imap` for the SMTP server."""
+        """Call `opening` with the mailbox's SMTP endpoint, including a password or a valid access token. Returns its
+        result.
+
+        `opening` is called once more if the server refuses the token. Raises NotFound and RemoteFault.
+        """
         return self._open(account_id, "smtp", opening)
 
     def use_token(self, account_id: str, resource: Resource, use: Callable[[str], T]) -> T:
-        """Return what `use` returns for a valid access token. Raises NotFound and RemoteFault.
+        """Call `use` with a valid access token for the resource (`mail` or `graph`). Returns its result.
 
-        `use` is called once more, with another token, if a server refused this one and named no other cause.
+        `use` is called once more, with another token, if a server refused the first one. Raises NotFound and
+        RemoteFault.
         """
         text = self._tokens.get(account_id, resource)
         try:
@@ -80,21 +89,25 @@ class Logins:
         return use(self._tokens.get(account_id, resource))
 
     def refuse_token(self, account_id: str, resource: Resource, text: str) -> None:
-        """Record that a server refused a token, for requests that must not be repeated: the next one gets another
-        token.
+        """Record that a server refused an access token (`text`), so that the next caller gets another one.
+
+        For requests that must not be repeated automatically, which `use_token` would do.
         """
         self._tokens.refuse(account_id, resource, text)
 
     def get_graph(self, account_id: str) -> Graph:
-        """Return the Graph client of an Outlook mailbox; it needs a token for `graph`. Raises NotFound."""
+        """Return the Microsoft Graph client for an Outlook mailbox. Its methods need an access token for `graph`.
+
+        Raises NotFound and RemoteFault.
+        """
         login = self.get_login(account_id)
         known = providers.get_provider(self._settings, login.provider)
         ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
         return Graph(known, login.email if login.is_shared else None, ca_file=ca_file, timeout=timeout)
 
     def fetch_sender_addresses(self, account_id: str) -> tuple[SenderAddress, ...] | None:
-        """Return the addresses that the provider lets a mailbox send from; None for a shared one, which has no such
-        list.
+        """Return the addresses from which the provider lets a mailbox send; None for a shared mailbox, which has no
+        such list.
 
         Raises NotFound and RemoteFault.
         """
@@ -108,22 +121,23 @@ class Logins:
         return self.use_token(account_id, resource, ask)
 
     def connection(self, login: OAuthLogin, access_token: str) -> Connection:
-        """Return the servers of a mailbox that is not stored yet, with this access token."""
+        """Return the servers and the access token of a mailbox that is not stored yet, to check or use them."""
         endpoints = [self._endpoint(login, server, access_token) for server in ("imap", "smtp")]
         return Connection(login.email, *endpoints)
 
     def keep_tokens(self, account_id: str, issued: IssuedTokens) -> None:
-        """Keep the token for mail from a sign-in, after its login is stored."""
+        """Keep the access token that a sign-in issued. Call it after the login is stored."""
         self._tokens.keep(account_id, "mail", issued)
 
     def forget_tokens(self, account_id: str) -> None:
-        """Forget the tokens of a mailbox, so that its provider is asked next time, unless the provider asked to
-        wait.
+        """Forget the access tokens of a mailbox, so that the next caller requests a new one.
+
+        If the provider asked to wait, that is still obeyed.
         """
         self._tokens.forget(account_id)
 
     def remove_account(self, account_id: str) -> None:
-        """Forget everything about a removed mailbox."""
+        """Forget the access tokens and faults of a mailbox that was removed."""
         self._tokens.remove(account_id)
 
     def _open(self, account_id: str, server: MailProtocol, opening: Callable[[Endpoint], T]) -> T:

@@ -1,14 +1,17 @@
-"""Access tokens, kept in memory only, and the applications that request them.
+"""Access tokens for mailboxes, kept in memory only, and the OAuth applications that request them.
 
-    young ....... returned as it is
-    ending ...... less than 5 minutes left: renewed; until then other callers get the current one, and so do all while
-                  the provider cannot be reached
-    expired ..... renewed; other callers wait for the same answer
-    refused ..... by the server it was for: renewed once, unless it was issued a moment ago
+Whether a token is renewed depends on its age:
 
-A new refresh token replaces the stored one on disk before the access token that came with it is used, and only if the
-stored one is still the one that was sent. A crash in between leaves the old one, which providers that rotate tokens
-accept for a while. A provider that failed to answer is not asked again at once: all callers get the same fault.
+    young ..... returned as it is
+    ending .... less than 5 minutes left: one caller renews it. Until that is done, other callers get the current one.
+                So do all callers while the provider cannot be reached
+    expired ... one caller renews it, and the others wait for the result
+    refused ... by a mail server: renewed once, unless it was issued a moment ago
+
+A provider may issue a new refresh token too. It replaces the stored one before the new access token is used, but only
+if the stored one is still the one that was sent. After a crash in between, the old one is still stored; providers that
+replace refresh tokens accept the old one for a while. If a provider fails, it is not asked again for some seconds, and
+all callers get the same fault.
 """
 
 import logging
@@ -32,22 +35,24 @@ from mailbox_appliance.store.store import Store
 
 
 class Apps:
-    """Finds the OAuth application for a provider. May be used from any thread."""
+    """Finds the OAuth application for a provider: from the environment, otherwise from the store. Thread-safe."""
 
     def __init__(self, store: Store, settings: Settings, given: EnvironmentApps) -> None:
         self._store, self._settings, self._given = store, settings, given
 
     def find(self, provider: OAuthProvider) -> OAuthApp | None:
-        """Return the effective application for a provider, with its secret; None if none is configured."""
+        """Return the OAuth application to use for a provider, with its secret; None if none is configured."""
         given = self._given.get(provider)
         return self._store.oauth_apps.find(provider) if given is None else given.app
 
     def get_provider(self, provider: OAuthProvider) -> KnownProvider:
-        """Return the addresses and scopes of a provider, as the operator configured them. Raises RemoteFault."""
+        """Return the URLs and scopes of a provider, with the operator's changes. Raises RemoteFault if these are
+        invalid.
+        """
         return providers.get_provider(self._settings, provider)
 
     def get_client(self, provider: OAuthProvider) -> OAuthClient:
-        """Return the client for requests to a provider. Raises RemoteFault if no application is configured."""
+        """Return the client for OAuth requests to a provider. Raises RemoteFault if no application is configured."""
         app = self.find(provider)
         known = self.get_provider(provider)
         if app is None:
@@ -57,7 +62,9 @@ class Apps:
 
 
 def app_missing_fault(title: str) -> RemoteFault:
-    """Return the fault for a mailbox whose OAuth application is no longer configured."""
+    """Return the fault for a mailbox if no OAuth application is configured for its provider. `title`: the provider's
+    name.
+    """
     reason = (
         f"No OAuth application for {title} is configured. Ask an administrator to set the one that was used before."
     )
@@ -92,7 +99,10 @@ _MOST_TRIES = 3
 
 @dataclass(frozen=True)
 class _Token:
-    """A token with its age by two clocks: one can be set, the other can stop while the computer sleeps."""
+    """An access token, and when it was issued by two clocks.
+
+    The wall clock can be set, and the monotonic clock can stop while the computer sleeps, so the larger age counts.
+    """
 
     text: str = field(repr=False)
     lifetime: float
@@ -100,7 +110,7 @@ class _Token:
     wall: float
 
     def seconds_left(self, clock: Clock) -> float:
-        """Return the seconds until the token expires."""
+        """Return the seconds until the token expires; negative afterwards."""
         return self.lifetime - self.age(clock)
 
     def age(self, clock: Clock) -> float:
@@ -112,7 +122,10 @@ class _Token:
 
 @dataclass
 class _TokenSlot:
-    """The token of a mailbox for one resource. `lock` is held only briefly, never while waiting for a provider."""
+    """The current access token of a mailbox for one resource (mail or Graph), and the last fault of requesting one.
+
+    `lock`: protects the fields; never held while waiting for a provider.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     token: _Token | None = None
@@ -124,7 +137,7 @@ class _TokenSlot:
 
 
 class AccessTokens:
-    """Provides access tokens. May be used from any thread."""
+    """Provides valid access tokens for mailboxes, and renews them. May be used from any thread."""
 
     def __init__(self, store: Store, apps: Apps, clock: Clock) -> None:
         self._store, self._apps, self._clock = store, apps, clock
@@ -134,8 +147,9 @@ class AccessTokens:
         self._renewing: dict[str, threading.Lock] = {}
 
     def get(self, account_id: str, resource: Resource) -> str:
-        """Return a valid token. Raises NotFound and RemoteFault; kind `login_refused` means that a person must sign in
-        again.
+        """Return a valid access token for a mailbox and a resource (`mail` or `graph`). This may ask the provider.
+
+        Raises NotFound and RemoteFault; its kind `login_refused` means that a person must sign in again.
         """
         need = self._slot(account_id, resource)
         with need.lock:
@@ -150,7 +164,10 @@ class AccessTokens:
         return _await_token(under_way)
 
     def refuse(self, account_id: str, resource: Resource, text: str) -> bool:
-        """Record that a server refused a token; return whether another one, from `get`, may be worth trying."""
+        """Record that a server refused an access token (`text`). Returns whether `get` can provide another one to try.
+
+        It cannot if the refused token was issued only a moment ago.
+        """
         need = self._slot(account_id, resource)
         with need.lock:
             token = need.token
@@ -161,21 +178,21 @@ class AccessTokens:
         return True
 
     def keep(self, account_id: str, resource: Resource, issued: IssuedTokens) -> None:
-        """Keep a token from a sign-in, and forget everything earlier about the mailbox."""
+        """Store the access token that a sign-in issued, and forget earlier tokens and faults of the mailbox."""
         self._clear(account_id, is_new=True)
         need = self._slot(account_id, resource)
         with need.lock:
             need.token = self._to_token(issued)
 
     def forget(self, account_id: str) -> None:
-        """Forget the tokens of a mailbox, so that the next caller asks the provider.
+        """Forget the access tokens of a mailbox, so that the next caller requests a new one.
 
-        Callers still wait for a request in progress, and a provider that asked to wait is obeyed.
+        If a request is in progress, callers still wait for it. If the provider asked to wait, that is still obeyed.
         """
         self._clear(account_id, is_new=False)
 
     def remove(self, account_id: str) -> None:
-        """Forget everything about a removed mailbox."""
+        """Forget the access tokens and faults of a mailbox that was removed."""
         with self._lock:
             for key in [key for key in self._slots if key[0] == account_id]:
                 del self._slots[key]
@@ -223,9 +240,10 @@ class AccessTokens:
         raise RemoteFault("oauth", "disconnected", "A new sign-in to this mailbox is in progress. Try again.")
 
     def _request_token(self, need: _TokenSlot, account_id: str, login: OAuthLogin, resource: Resource) -> str | None:
-        """Request a token for a login; return None if the caller must start again.
+        """Request an access token from the provider, store it, and return it.
 
-        That is so if a new login has replaced this one, or if the mailbox was reset by `forget`.
+        Returns None if the caller must start again: a new login has replaced `login`, or `forget` was called. Raises
+        RemoteFault if the provider fails and there is no valid token.
         """
         before = login.refresh_token
         try:
@@ -263,9 +281,10 @@ class AccessTokens:
         return self._store.oauth_logins.replace_token(account_id, before, after)
 
     def _note_login_refused(self, account_id: str, refresh_token: str, fault: RemoteFault) -> bool:
-        """Record that a person must sign in again; return False if someone already has.
+        """Store in the mailbox's status that a person must sign in again.
 
-        It applies to all servers of the mailbox, although open connections may last a while.
+        Returns False if a new sign-in has replaced `refresh_token` already, so that nothing was stored. The status
+        concerns all servers of the mailbox; open connections may continue for a while.
         """
         try:
             is_so = self._store.accounts.note_refused_token(account_id, refresh_token, account_error_of(fault))
@@ -294,7 +313,7 @@ class AccessTokens:
         return need.fault is not None and self._clock.monotonic() < need.until
 
     def _present_token(self, need: _TokenSlot) -> str | None:
-        """Return the current token while it is valid; None if the provider may be asked now. Raises the last fault."""
+        """Return the current token if it is still valid; otherwise raise the last fault. None if there is neither."""
         with need.lock:
             if need.token is not None and self._is_good(need.token):
                 return need.token.text
