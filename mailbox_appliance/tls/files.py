@@ -1,9 +1,9 @@
-"""Certificate and key of the HTTPS listener: read and replaced as a pair, and loaded into TLS.
+"""The certificate and key files of the HTTPS listener: read and replaced as a pair, and loaded into TLS.
 
-    tls/cert.pem, tls/key.pem   the pair that is served; either may be a symbolic link by the operator
-    tls/.next.making/           a new pair being written; the next process removes it if it is left over
-    tls/.next/                  complete and on the disk: once it has this name, it is the valid pair, and its files
-                                move into place one by one, also after a crash
+    tls/cert.pem, tls/key.pem   the pair that is served; the operator may make either a symbolic link
+    tls/.next.making/           a new pair that is being written; if it is left over, the next process removes it
+    tls/.next/                  a new pair that is complete on disk, and valid from then on. Its files move one by one
+                                to the names above, also after a crash
 
 Every reader checks `.next` first, so the certificate of one pair is never combined with the key of another.
 """
@@ -37,17 +37,20 @@ _FLIGHTS = 10
 
 
 def server_context(files: "CertificateFiles") -> ssl.SSLContext:
-    """Return the TLS context for the HTTPS listener: TLS 1.2 and 1.3, `http/1.1`, no compression, no renegotiation.
+    """Return a new TLS context for the HTTPS listener: TLS 1.2 and 1.3, `http/1.1`, no compression, no renegotiation.
 
-    Each call creates a new context, since a context in use could serve a half-loaded certificate. Raises
-    CertificateUnusable if the pair is missing or does not match; an expired certificate is accepted.
+    It is never an existing one, because loading another certificate into a context in use could serve half of it.
+    Raises CertificateUnusable if the pair is missing or does not match; an expired certificate is accepted.
     """
     files.load()  # check that they are regular files of a plausible size before OpenSSL opens them
     return files.read_consistently(lambda certificate, key: load_context(certificate, key, files.folder))
 
 
 def load_context(certificate: Path, key: Path, folder: Path) -> ssl.SSLContext:
-    """Return a TLS context for two files; `folder` is named in the error. Raises CertificateUnusable."""
+    """Return a TLS context for an HTTPS server from a certificate and a key file.
+
+    Raises CertificateUnusable, whose text names `folder`, if they cannot be used together.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -62,7 +65,7 @@ def load_context(certificate: Path, key: Path, folder: Path) -> ssl.SSLContext:
 
 
 def is_trusted(context: ssl.SSLContext) -> bool:
-    """Whether this computer trusts the issuer of a context's certificate; names are not compared."""
+    """Whether this computer trusts the issuer of the certificate that a context serves. Its names are not checked."""
     asking = ca_certificates.client_context()
     asking.check_hostname = False
     try:
@@ -73,14 +76,17 @@ def is_trusted(context: ssl.SSLContext) -> bool:
 
 
 def served_certificate(context: ssl.SSLContext) -> bytes:
-    """Return the certificate that clients see, as DER. Raises SSLError if the context serves none."""
+    """Return the certificate that a TLS context presents to clients, as DER. Raises SSLError if there is none."""
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     asking.check_hostname, asking.verify_mode = False, ssl.CERT_NONE
     return _handshake_in_memory(context, asking).getpeercert(binary_form=True) or b""
 
 
 def _handshake_in_memory(context: ssl.SSLContext, asking: ssl.SSLContext) -> ssl.SSLObject:
-    """Return the client side after a handshake in memory. Raises SSLError of either side."""
+    """Perform a TLS handshake in memory between a server with `context` and a client with `asking`.
+
+    Returns the client side. Raises SSLError if either side fails.
+    """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = context.wrap_bio(to_server, to_client, server_side=True)
     client = asking.wrap_bio(to_client, to_server)
@@ -131,11 +137,15 @@ MOST_BYTES = 1 << 20
 
 
 def record_nothing(certificate: bytes) -> None:
-    """Do nothing, for callers that record no change."""
+    """Do nothing. The default of `recorded`, a function that is called with a new certificate before it becomes
+    valid.
+    """
 
 
 class CertificateFiles:
-    """The certificate (with its chain, the server's own first) and its private key, both PEM."""
+    """The certificate file (the server's own certificate, then its chain) and the key file of the HTTPS listener, both
+    PEM.
+    """
 
     def __init__(self, data_dir: Path) -> None:
         self.folder = data_dir / store_files.CERTIFICATE_FOLDER
@@ -143,36 +153,42 @@ class CertificateFiles:
         self._making, self._next = self.folder / ".next.making", self.folder / store_files.NEXT_CERTIFICATE_FOLDER
 
     def any_exists(self) -> bool:
-        """Whether either file exists, readable or not; then no certificate is generated."""
+        """Whether the certificate or the key file exists, even if it cannot be read. If so, no certificate is
+        generated.
+        """
         return any(os.path.lexists(path) for path in (self._next, self.certificate, self.key))
 
     def are_links(self) -> bool:
-        """Whether either file is a symbolic link, as when another program renews them."""
+        """Whether either file is a symbolic link, for example to files that another program renews."""
         return any(path.is_symlink() for path in self.paths())
 
     def paths(self) -> tuple[Path, Path]:
-        """Return the current paths of the valid pair."""
+        """Return the current paths of the certificate and the key file, also while a new pair is being moved into
+        place.
+        """
         return store_files.certificate_paths(self.folder)
 
     def state(self) -> tuple[object, ...]:
-        """Return a value that changes whenever one of the files, or the target of a link, changes."""
+        """Return a value to compare: it changes when one of the files, or the target of a link, changes."""
         return store_files.certificate_state(self.folder)
 
     def load(self) -> tuple[bytes, bytes]:
-        """Return the content of both files. Raises CertificateUnusable if one is missing or cannot be read."""
+        """Return the content of the certificate and the key file. Raises CertificateUnusable if one cannot be read."""
         return self.read_consistently(lambda certificate, key: (self._read(certificate), self._read(key)))
 
     def read_consistently(self, look: Callable[[Path, Path], T]) -> T:
-        """Return what `look` returns for the two files, which did not change during the call.
+        """Call `look` with the paths of the certificate and the key file, and return its result.
 
-        Raises what `look` raises, unless the files changed during the call: then `look` is called again.
+        If the files changed during the call, `look` is called again, even if it raised. Otherwise its exception is
+        raised.
         """
         return store_files.read_unchanged(self.folder, look, CertificateUnusable)
 
     def ensure(self, names: Sequence[str], now: datetime, recorded: Recorded = record_nothing) -> bool:
-        """Create a pair if neither file exists; return whether that was done. Existing files are kept.
+        """Create a self-signed certificate if neither file exists. Returns whether it was created.
 
-        Raises CertificateUnusable if it cannot be written, or if only one of the two files can be read.
+        `names`: the host names and addresses for it. `recorded`: called with it before it becomes valid; an exception
+        cancels the change. Raises CertificateUnusable if existing files cannot be read, or new ones cannot be written.
         """
         if self.any_exists():
             self._finish_interrupted()
@@ -186,10 +202,11 @@ class CertificateFiles:
         return True
 
     def replace(self, certificate: bytes, key: bytes, recorded: Recorded = record_nothing) -> None:
-        """Replace the pair; symbolic links are replaced, not their targets.
+        """Replace both files. A symbolic link is replaced, and its target is kept.
 
-        If this is interrupted, either the old pair or the new one is valid. Raises CertificateUnusable if the two files
-        do not match or cannot be written; then the old pair is kept.
+        `recorded`: called with the certificate before it becomes valid; an exception cancels the change. If the
+        replacement is interrupted, either the old pair or the new one is valid. Raises CertificateUnusable if the files
+        do not match or cannot be written; then the old pair stays valid.
         """
         with self._lock_folder():
             self._settle()
@@ -207,7 +224,9 @@ class CertificateFiles:
         return content
 
     def unusable_error(self, what: str) -> CertificateUnusable:
-        """Return an error that names the problem of the pair and the commands that fix it."""
+        """Return an error for unusable files. `what`: a sentence with the problem; the commands that fix it are
+        added.
+        """
         return CertificateUnusable(
             folder=self.folder,
             reason=f"{what} Import a matching pair with `mailbox-appliance https import`, or create a new one with"
@@ -223,7 +242,10 @@ class CertificateFiles:
 
     @contextmanager
     def _lock_folder(self) -> Iterator[None]:
-        """Let one process at a time change the pair. Raises CertificateNotWritten for errors of the file system."""
+        """Lock the folder, so that only one process at a time changes the files.
+
+        Raises CertificateNotWritten for an error of the file system inside this context.
+        """
         try:
             ownership.make_folder(self.folder)
             with locked_folder(self.folder):
@@ -248,7 +270,10 @@ class CertificateFiles:
             self._settle()
 
     def _write(self, certificate: bytes, key: bytes, recorded: Recorded) -> None:
-        """Write the new files, load them into TLS and record them. If a step fails, nothing is left behind."""
+        """Write the new files to a temporary folder, check that TLS can load them, and call `recorded`.
+
+        If any of this fails, the temporary folder is removed.
+        """
         try:
             self._making.mkdir(mode=0o700)
             new = self._making / CERTIFICATE_FILE, self._making / CERTIFICATE_KEY_FILE
@@ -261,7 +286,7 @@ class CertificateFiles:
             raise
 
     def _finish_interrupted(self) -> None:
-        """Finish an interrupted replacement if possible; the valid pair is the same before and after."""
+        """Move the files of an interrupted replacement into place, if possible. The valid pair does not change."""
         if any(os.path.lexists(path) for path in (self._next, self._making)):
             with suppress(CertificateNotWritten), self._lock_folder():
                 self._settle()
@@ -297,7 +322,9 @@ CERTIFICATES = (b"CERTIFICATE", b"X509 CERTIFICATE")
 
 
 def pem_blocks(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the label and the text of each block. Blocks without their own end line are skipped."""
+    """Yield the label and the whole text of each PEM block, in order. A block without a matching END line is
+    skipped.
+    """
     begin = text.find(_BEGIN)
     while begin >= 0:
         after = begin + len(_BEGIN)
@@ -313,7 +340,7 @@ def pem_blocks(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _pem_label(text: bytes, at: int) -> bytes:
-    """Return the label at this position if dashes and the end of the line follow it, otherwise an empty text."""
+    """Return the label of the PEM block whose BEGIN line continues at this offset; empty if that line is malformed."""
     end = text.find(_DASHES, at, at + _LONGEST_LABEL + len(_DASHES))
     label = text[at : max(at, end)]
     is_alone = text[end + len(_DASHES) : end + len(_DASHES) + 1].isspace()

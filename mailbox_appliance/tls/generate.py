@@ -1,5 +1,6 @@
-"""A self-signed certificate: ECDSA P-256, valid for ten years, since clients pin it and it is replaced only on
-request.
+"""Create a self-signed certificate (ECDSA P-256) for the HTTPS listener.
+
+It is valid for ten years, because clients pin it, and it is replaced only on request.
 """
 
 import socket
@@ -34,7 +35,9 @@ _COMMON_NAME, _LABEL, _NAME = 64, 63, 253
 
 
 def own_names(settings: Settings) -> tuple[str, ...]:
-    """Return the known names and addresses of this computer."""
+    """Return the names and addresses of this computer for its certificate: loopback, host name, and those in the
+    settings.
+    """
     try:
         public = urlsplit(settings.text("server.public_url")).hostname or ""
     except ValueError:
@@ -44,7 +47,7 @@ def own_names(settings: Settings) -> tuple[str, ...]:
 
 
 def generate_certificate(names: Sequence[str], now: datetime) -> tuple[bytes, bytes]:
-    """Return a new self-signed certificate for these names and addresses, and its key; both PEM."""
+    """Return a new self-signed certificate for these names and addresses, and its private key; both PEM."""
     # Deferred: cryptography.x509 needs some MiB, which processes that create no certificate can save.
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.hashes import SHA256
@@ -93,8 +96,8 @@ def _general_name(name: str) -> "x509.GeneralName":
 
 
 def _valid_names(names: Iterable[str]) -> Iterable[str]:
-    """Yield the names that a certificate can contain, in their form there: addresses without a zone, names as
-    A-labels.
+    """Yield those names that a certificate can contain, in its form: addresses without a zone, host names in ASCII
+    (A-labels).
     """
     for name in names:
         try:

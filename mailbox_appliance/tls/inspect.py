@@ -1,4 +1,4 @@
-"""Reads certificates: the facts to show, the warnings, and the certificate loaded for HTTPS."""
+"""Read certificates: the facts and warnings to show to people, and the certificate that the HTTPS listener uses."""
 
 import hashlib
 import logging
@@ -25,7 +25,7 @@ _SOON = timedelta(days=14)
 
 @dataclass(frozen=True)
 class CertificateFacts:
-    """The facts of the server's own certificate, the first of its file. `trusted`: this computer trusts its issuer."""
+    """The facts about the certificate of the HTTPS listener. `trusted`: this computer trusts its issuer."""
 
     fingerprint: str
     not_before: datetime
@@ -36,7 +36,7 @@ class CertificateFacts:
 
 
 def fingerprint(pem: bytes) -> str:
-    """Return `sha256:` and 64 hex digits of the first certificate in a text, as clients pin it.
+    """Return the fingerprint of the first certificate in a PEM text: `sha256:` and 64 hex digits, as clients pin it.
 
     Raises ValueError if there is none. Imports nothing beyond the standard library.
     """
@@ -47,15 +47,16 @@ def fingerprint(pem: bytes) -> str:
 
 
 def read_facts(files: "CertificateFiles") -> CertificateFacts:
-    """Return the facts of the certificate for HTTPS. Raises CertificateUnusable, as `server_context`."""
+    """Return the facts about the certificate of the HTTPS listener. Raises CertificateUnusable."""
     return load_with_facts(files)[1]
 
 
 def load_with_facts(files: "CertificateFiles") -> tuple[ssl.SSLContext, CertificateFacts]:
-    """Return the TLS context for HTTPS and the facts that a client sees. Raises only CertificateUnusable.
+    """Return the TLS context for the HTTPS listener, and the facts about its certificate. Raises only
+    CertificateUnusable.
 
-    The facts are those of the certificate that the listener serves: OpenSSL finds certificates in a file where others
-    do not, and accepts some that cannot be read here.
+    The facts come from a handshake with that context. Reading the file could find another certificate, since OpenSSL
+    parses PEM files in its own way.
     """
     context = server_context(files)
     try:
@@ -85,7 +86,9 @@ def _facts_from_der(der: bytes) -> str:
 
 
 def names_in(certificate: "x509.Certificate") -> tuple[str, ...]:
-    """Return the host names and addresses of a certificate (RFC 6125)."""
+    """Return the host names and IP addresses of a certificate (subject alternative names, RFC 6125); empty if it has
+    none.
+    """
     from cryptography import x509
 
     try:
@@ -96,7 +99,7 @@ def names_in(certificate: "x509.Certificate") -> tuple[str, ...]:
 
 
 def is_issued_by(certificate: "x509.Certificate", issuer: "x509.Certificate") -> bool:
-    """Whether the key of `issuer` signed this certificate; for the same certificate twice: whether it is
+    """Whether the key of `issuer` signed this certificate. With the same certificate twice: whether it is
     self-signed.
     """
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -109,7 +112,10 @@ def is_issued_by(certificate: "x509.Certificate", issuer: "x509.Certificate") ->
 
 
 def certificate_warnings(found: CertificateFacts, now: datetime | None = None) -> tuple[str, ...]:
-    """Return warnings for operators: the certificate has expired, expires soon, or is not valid yet."""
+    """Return warnings for operators if the certificate is not valid yet, has expired, or expires within 14 days.
+
+    Empty if all is well. `now`: the current time by default.
+    """
     now, until = now or datetime.now(UTC), f"{found.not_after:%Y-%m-%d}"
     renew = "`mailbox-appliance https rotate` creates a new one" if found.self_signed else "Renew it"
     if now < found.not_before:
@@ -131,7 +137,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LoadedCertificate:
-    """A certificate loaded for HTTPS. `state`: of its files, to detect changes."""
+    """The certificate that the HTTPS listener uses: its TLS context and its facts.
+
+    `state`: the state of its files when it was loaded, to detect changes.
+    """
 
     context: ssl.SSLContext
     facts: CertificateFacts
@@ -139,7 +148,10 @@ class LoadedCertificate:
 
 
 def load_certificate(files: CertificateFiles, before: LoadedCertificate | None = None) -> LoadedCertificate:
-    """Return the current certificate, or `before` if the files are unchanged. Raises CertificateUnusable."""
+    """Load the certificate for the HTTPS listener. Raises CertificateUnusable.
+
+    `before`: the certificate that was loaded last. It is returned if the files have not changed since.
+    """
     state = files.state()
     if before is not None and before.state == state:
         return before

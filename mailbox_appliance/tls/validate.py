@@ -1,7 +1,7 @@
-"""Checks an operator's certificate before it replaces another; every problem has its own message.
+"""Check an operator's certificate and key before they replace the current ones. Every problem has its own message.
 
-An import is written as plain PEM: the certificates of one file, and the key of the other that matches the first
-certificate. So `cert.pem` never contains a key. Ed25519 is rejected, since browsers do not accept it.
+An import is written as plain PEM: the certificates from one file, and from the other file the key that matches the
+first certificate. So `cert.pem` never contains a key. Ed25519 keys are rejected, because browsers do not accept them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,9 +29,9 @@ _DER, _PKCS_12 = b"\x30\x82", b"\x02\x01\x03"
 
 @dataclass(frozen=True)
 class ValidatedCertificate:
-    """A certificate with its chain, and its key, as they will be written.
+    """A checked certificate with its chain, and its key, as they will be written to disk.
 
-    `warnings`: problems for clients. Expiry is not among them: see `certificate_warnings`.
+    `warnings`: problems that clients may have with it, except for its expiry (see `certificate_warnings`).
     """
 
     certificate: bytes
@@ -40,9 +40,9 @@ class ValidatedCertificate:
 
 
 def validate_certificate(certificate: bytes, key: bytes, now: datetime) -> ValidatedCertificate:
-    """Return the pair in two files of an operator: certificates from the first, the key from the second.
+    """Check two files of an operator, and return the certificates from the first and the key from the second.
 
-    Text around the PEM blocks, other line ends and other content are dropped. Raises Invalid.
+    Anything else in the files, such as text around the PEM blocks, is dropped. Raises Invalid if they cannot be served.
     """
     own_blocks, key_blocks = tuple(pem_blocks(certificate)), tuple(pem_blocks(key))
     chain = [body for label, body in own_blocks if label in CERTIFICATES]
@@ -142,7 +142,10 @@ def _read_key(block: bytes) -> "PrivateKeyTypes":
 
 
 def _require_complete_chain(certificate: bytes, found: int) -> None:
-    """Raise Invalid for a truncated chain: it would be imported without its end, and clients would not accept it."""
+    """Raise Invalid if the last certificate of a file is cut off. `found`: how many complete ones it has.
+
+    Without this check, the chain would be imported without its end, and clients would not accept it.
+    """
     begun = sum(certificate.count(b"-----BEGIN " + label + b"-----") for label in CERTIFICATES)
     if begun > found:
         _refuse(CERTIFICATE, f"Certificate {found + 1} in the file is incomplete: its END line is missing.")
@@ -152,7 +155,7 @@ def _require_complete_chain(certificate: bytes, found: int) -> None:
 
 
 def _require_matching_key(chain: "Sequence[x509.Certificate]", keys: "Sequence[PrivateKeyTypes]") -> "PrivateKeyTypes":
-    """Return the key of the first certificate. Raises Invalid."""
+    """Return the key that belongs to the first certificate of the chain. Raises Invalid if none of the keys does."""
     public = [_public_bytes(certificate.public_key()) for certificate in chain]
     fitting = {public.index(one): key for key in keys if (one := _public_bytes(key.public_key())) in public}
     if not fitting:
