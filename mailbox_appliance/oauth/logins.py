@@ -132,12 +132,12 @@ class Logins:
     def forget_tokens(self, account_id: str) -> None:
         """Forget the access tokens of a mailbox, so that the next caller requests a new one.
 
-        If the provider asked to wait, that is still obeyed.
+        If the provider asked to wait before the next request, callers still get that fault until the time has passed.
         """
         self._tokens.forget(account_id)
 
     def remove_account(self, account_id: str) -> None:
-        """Forget the access tokens and faults of a mailbox that was removed."""
+        """Forget all access tokens of a mailbox that was removed."""
         self._tokens.remove(account_id)
 
     def _open(self, account_id: str, server: MailProtocol, opening: Callable[[Endpoint], T]) -> T:

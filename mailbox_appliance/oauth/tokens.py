@@ -178,7 +178,9 @@ class AccessTokens:
         return True
 
     def keep(self, account_id: str, resource: Resource, issued: IssuedTokens) -> None:
-        """Store the access token that a sign-in issued, and forget earlier tokens and faults of the mailbox."""
+        """Store the access token that a sign-in issued. Earlier tokens of the mailbox, and pauses after errors, are
+        forgotten.
+        """
         self._clear(account_id, is_new=True)
         need = self._slot(account_id, resource)
         with need.lock:
@@ -187,12 +189,13 @@ class AccessTokens:
     def forget(self, account_id: str) -> None:
         """Forget the access tokens of a mailbox, so that the next caller requests a new one.
 
-        If a request is in progress, callers still wait for it. If the provider asked to wait, that is still obeyed.
+        If a request is in progress, callers still wait for it. If the provider asked to wait before the next request,
+        callers still get that fault until the time has passed.
         """
         self._clear(account_id, is_new=False)
 
     def remove(self, account_id: str) -> None:
-        """Forget the access tokens and faults of a mailbox that was removed."""
+        """Forget all access tokens of a mailbox that was removed."""
         with self._lock:
             for key in [key for key in self._slots if key[0] == account_id]:
                 del self._slots[key]

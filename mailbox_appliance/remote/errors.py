@@ -1,7 +1,8 @@
-"""Faults of external servers: the exception RemoteFault, the named faults, and which fault a server's reply stands for.
+"""Errors of external servers: the exception RemoteFault, faults with a name, and the rules that classify server
+replies.
 
-A fault of a server in a private network may hide its exact cause. `Contact` records how far a connection got, which
-decides that.
+A fault of a server in a private network may hide its exact cause, so that members cannot scan that network. `Contact`
+records how far a connection got, which decides that.
 """
 
 import errno
@@ -141,7 +142,7 @@ def malformed_fault(server: ServerName) -> RemoteFault:
 
 @dataclass(frozen=True)
 class NamedFault:
-    """A fault that has a name: its kind, and a sentence for people that explains it and the fix."""
+    """An error of a server with a name in FAULTS: its kind, and a sentence for people that explains it and the fix."""
 
     kind: FaultKind
     reason: str

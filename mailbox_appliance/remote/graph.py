@@ -133,7 +133,7 @@ class Graph:
         return "draft" if decode_response(answer, _Message).is_draft else "sent"
 
     def find_drafts(self, token: str, message_id: str) -> tuple[str, ...]:
-        """Return the ids of the drafts with this Message-ID. Raises RemoteFault."""
+        """Return the IDs of at most 10 drafts with this Message-ID; empty if there are none. Raises RemoteFault."""
         wanted = quote(f"internetMessageId eq '{message_id.replace(chr(39), chr(39) * 2)}'", safe="")
         query = f"mailFolders/drafts/messages?$filter={wanted}&$select=id,isDraft&$top={_MOST_DRAFTS}"
         answer = self._request("GET", query, token)

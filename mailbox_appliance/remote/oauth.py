@@ -79,7 +79,7 @@ class DevicePrompt:
 
 
 class OAuthErrorResponse(msgspec.Struct, frozen=True):
-    """An error response (RFC 6749 5.2), with the additions of Microsoft and Google."""
+    """An error response of a provider (RFC 6749 5.2). `suberror` is sent by Microsoft, `error_subtype` by Google."""
 
     error: str
     error_description: str = ""

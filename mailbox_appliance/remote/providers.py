@@ -93,8 +93,9 @@ class KnownProvider:
     def refresh_scopes(self, resource: Resource, *, is_shared: bool = False) -> tuple[str, ...]:
         """Return the scopes to request when an access token is renewed. `is_shared`: for a shared mailbox.
 
-        Empty means all granted scopes; that is so at a provider with only one resource. Requesting more than was
-        granted is refused, and an older release may have requested less.
+        Returns none for Google, which has only one resource: then all granted scopes are renewed. For Microsoft,
+        optional scopes of the sign-in are left out, because requesting more than was granted is refused, and an older
+        release may have requested less.
         """
         if not self.graph_scopes:
             return ()

@@ -59,7 +59,7 @@ class Backlog:
             self._folders.extend(folder for folder in folders if folder not in self._folders)
 
     def remove(self, folder: FolderSync) -> None:
-        """Remove a folder that was deleted or that the server refuses to open."""
+        """Remove a folder from the backlog, because it was deleted or the server refuses to open it."""
         if folder in self._folders:
             self.finish()
             self._folders.remove(folder)

@@ -161,8 +161,8 @@ class FetchBackoff:
         return failed >= _MOST_TRIES and self._pauses[folder_number, uid][1] > time.monotonic()
 
     def postpone(self, folder_number: int, uids: Iterable[int]) -> None:
-        """Do not request these messages again before a pause: a minute at first, four times as long after each
-        failure.
+        """Do not request these messages again before a pause: a minute at first, four times longer after each failure,
+        at most 6 hours.
         """
         for uid in uids:
             times, _ = self._pauses.get((folder_number, uid), (0, 0.0))
@@ -170,7 +170,7 @@ class FetchBackoff:
             self._pauses[folder_number, uid] = (times + 1, time.monotonic() + wait)
 
     def list_postponed(self, folder_number: int) -> frozenset[int]:
-        """Return the UIDs of a folder's messages that are postponed now."""
+        """Return the UIDs of those messages of a folder that must not be requested now."""
         now = time.monotonic()
         return frozenset(
             uid for (number, uid), (_, until) in self._pauses.items() if number == folder_number and until > now

@@ -234,7 +234,10 @@ class FolderSync:
         return self._session.store.mailbox_writer.load_flags(self.folder.number, uids) if uids is None or uids else {}
 
     def _carry_out(self, step: Step) -> bool:
-        """Carry out one step of the plan. Returns whether messages may have disappeared from this folder."""
+        """Store one step of the plan: detach messages, change flags, or queue new UIDs.
+
+        Returns whether messages disappeared from this folder.
+        """
         mirror, number = self._session.store.mailbox_writer, self.folder.number
         match step:
             case ResetFolder():

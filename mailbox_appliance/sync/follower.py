@@ -41,8 +41,10 @@ INBOX = "INBOX"
 class Listing:
     """The result of storing the server's list of folders.
 
+    At Gmail, most folders only show the messages with one label; the messages are in All Mail.
+
     - followed: folders that hold messages, in the order in which they are checked.
-    - labels: numbers of the folders that only show the messages with one label, by path.
+    - labels: folder numbers by path, of the folders that only show a label.
     - numbers: numbers of all folders.
     - has_dropped: whether a folder that held messages is gone, or stored messages were detached from their folder.
     - has_dropped_label: whether a folder that showed a label is gone; its label may have been renamed.
@@ -113,7 +115,7 @@ def _is_beside(path: str, home: str) -> bool:
 
 
 def _rank(folder: MirroredFolder, home: str) -> tuple[int, str]:
-    """Return the sort key for the order of checks: the home folder first, spam and trash last."""
+    """Return the sort key for the order in which folders are checked: the home folder first, spam and trash last."""
     last = folder.role in ("spam", "trash")
     return (0 if folder.path == home else 2 if last else 1, folder.path)
 
@@ -134,8 +136,9 @@ _NEW: _Counts = (-1, -1)
 
 
 class LabelCounts:
-    """Compares the message counts of folders that show a label with the server's, to find label changes it did not
-    report.
+    """Finds label changes that the server did not report, on a server with labels (Gmail).
+
+    It compares the number of messages in each folder that shows a label: on the server, and in the store.
     """
 
     def __init__(self, session: SyncSession) -> None:
@@ -200,7 +203,7 @@ Round = Literal["everything", "arrivals"]
 
 
 class StepResult(Enum):
-    """The result of `Follower.step`."""
+    """Outcome of one `Follower.step`: a batch of work, the end of a check of all folders, or nothing left to do."""
 
     WORKED = "one batch of work is done"
     ROUND_ENDED = "a round has ended, and that is noted in the store"
@@ -252,7 +255,7 @@ class Follower:
             self._requested.add(path)
 
     def request_home(self) -> None:
-        """Check the home folder next: the server reported a change in it."""
+        """Check the home folder (INBOX, or All Mail at Gmail) next, because the server reported a change in it."""
         if home := self.folders.get(self._home):
             home.is_due = home.is_urgent = True
 
@@ -261,7 +264,7 @@ class Follower:
         self._round_due = "everything"
 
     def step(self) -> StepResult:
-        """Do one batch of the most urgent work. Raises RemoteFault."""
+        """Do one batch of the most urgent work, and return what was done. Raises RemoteFault."""
         if self._requested:  # a folder that the appliance has just created
             self._list_folders("arrivals")
         elif (folder := self._pick_folder()) is not None:
@@ -282,7 +285,10 @@ class Follower:
         self._backlog.finish()
 
     def check_inbox(self) -> None:
-        """Find out, without fetching messages, whether the home folder changed. If so, it is checked soon."""
+        """Find out, without fetching messages, whether the home folder (INBOX, or All Mail at Gmail) changed.
+
+        If so, it is checked soon. Called during long work on other folders.
+        """
         home = self.folders.get(self._home)
         if home is None or home.is_due:
             return
@@ -292,7 +298,8 @@ class Follower:
             home.apply_status(self._session.mailbox.get_folder_state(self._home), thorough=False)
 
     def return_home(self) -> bool:
-        """Return whether IDLE may start: the home folder is selected and has no known changes.
+        """Return whether IDLE may start: the home folder (INBOX, or All Mail at Gmail) is selected and has no known
+        changes.
 
         If another folder is selected, the home folder is checked next.
         """
@@ -303,7 +310,9 @@ class Follower:
 
     @property
     def home_position(self) -> FolderState | None:
-        """The state of the home folder at its last check; None if it was never checked."""
+        """The state of the home folder (INBOX, or All Mail at Gmail) at its last check; None if it was never
+        checked.
+        """
         found = self.folders.get(self._home)
         return found.position if found else None
 
@@ -320,9 +329,9 @@ class Follower:
     # --- folders ---
 
     def _find_folder(self, path: str) -> FolderSync | None:
-        """Return the followed folder that holds the messages of this path: the home folder for one that shows a label.
+        """Return the followed folder that holds the messages shown at this path, or None if the path is unknown.
 
-        Returns None if no folder with this path is known.
+        At Gmail, a folder that shows a label holds no messages; they are in the home folder (All Mail).
         """
         return self.folders.get(self._home if path in self._listing.labels else path)
 
@@ -392,9 +401,10 @@ class Follower:
         return all(one is not folder for one in self.folders.values())
 
     def _handle_refusal(self, folder: FolderSync, fault: RemoteFault) -> None:
-        """Stop checking a folder that was deleted or that the server refuses to open, until the next round.
+        """Stop checking a folder that was deleted or that the server refuses to open, until the next check of all
+        folders.
 
-        Raises the fault again if it is not a refusal, or if the folder is the home folder.
+        Raises `fault` if it is not a refusal, or if the folder is the home folder, without which sync cannot continue.
         """
         # Without the home folder there is nothing to follow.
         if fault.kind != "refused" or folder.folder.path == self._home:

@@ -73,14 +73,18 @@ class HtmlReaders:
             self._shared.reader = None
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return the visible content of HTML in a form, for display.
+        """Return the visible content of HTML, for display. `form`: the output format, or `beginning` for a one-line
+        preview.
 
         If the analysis takes too long, return the text of the first tags.
         """
         return self._for_display().extract(html, form)
 
     def differs(self, text: str, html: str) -> bool | None:
-        """Return whether a plain text contains something that the HTML does not show; None if not known in time."""
+        """Return whether a message's plain text contains something that its HTML does not show.
+
+        Returns None if the analysis takes too long.
+        """
         return self._for_display().differs(text, html)
 
     def _for_display(self) -> "RequestReader":
@@ -88,7 +92,7 @@ class HtmlReaders:
         return shared or RequestReader(self, self._within, PREVIEW_TAG_READER)
 
     def read(self, html: str, form: ReadForm, until: float, tags: TagReader) -> VisibleContent:
-        """Return the visible content of HTML in a form.
+        """Return the visible content of HTML. `form`: the output format, or `beginning` for a one-line preview.
 
         `until`: the time limit of the analysis (`time.monotonic`). `tags`: extracts the text if there is no analysis by
         then.
@@ -105,7 +109,7 @@ class HtmlReaders:
         return seen
 
     def compare(self, text: str, html: str, until: float) -> bool | None:
-        """Return whether a plain text contains something that the HTML does not show.
+        """Return whether a message's plain text contains something that its HTML does not show.
 
         Returns None if the analysis is not done by `until` (`time.monotonic`).
         """
@@ -165,13 +169,19 @@ class RequestReader:
         self.has_failed = False
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return the visible content of HTML in a form, or the text between its tags if the analysis takes too long."""
+        """Return the visible content of HTML. `form`: the output format, or `beginning` for a one-line preview.
+
+        If the analysis takes too long, return the text between the HTML tags.
+        """
         seen = self._readers.read(html, form, self._deadline(), self._tags)
         self.has_failed |= not seen.is_analyzed
         return seen
 
     def differs(self, text: str, html: str) -> bool | None:
-        """Return whether a plain text contains something that the HTML does not show; None if not known in time."""
+        """Return whether a message's plain text contains something that its HTML does not show.
+
+        Returns None if the analysis takes too long.
+        """
         differs = self._readers.compare(text, html, self._deadline())
         self.has_failed |= differs is None
         return differs

@@ -58,8 +58,10 @@ class WholeMessage(msgspec.Struct, frozen=True, tag=True):
 
 
 class Body(msgspec.Struct, frozen=True, tag=True):
-    """Request to extract the visible content of HTML in a form. `arrives`: it is of a new message, and nobody waits for
-    it.
+    """Request to extract the visible content of HTML.
+
+    `form`: the output format, or `beginning` for a one-line preview. `arrives`: the message is new, and nobody waits
+    for it.
     """
 
     html: str
@@ -102,10 +104,10 @@ def main() -> None:
 if sys.platform == "win32":
 
     def _limit_process() -> None:
-        """The parent sets the priority; nothing bounds memory here."""
+        """Do nothing: on Windows the parent sets the priority, and memory is not limited."""
 
     def _run_within(seconds: float, work: Callable[[], T]) -> T:  # noqa: ARG001 - as elsewhere
-        """Do something; the parent alone watches how long it takes."""
+        """Return the result of `work`. On Windows only the parent limits its time, by killing this process."""
         return work()
 
 else:
@@ -113,7 +115,7 @@ else:
     import signal
 
     def _limit_process() -> None:
-        """Take low priority, and bound the memory."""
+        """Lower the priority of this process, and limit its memory."""
         with suppress(OSError):  # a sandbox that forbids it
             os.nice(_NICENESS)
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -122,7 +124,7 @@ else:
             resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
 
     def _run_within(seconds: float, work: Callable[[], T]) -> T:
-        """Do something within so much processor time. Raises _DeadlinePassed."""
+        """Return the result of `work`. Raises _DeadlinePassed if it takes more than `seconds` of processor time."""
         signal.signal(signal.SIGPROF, _pass_deadline)
         try:
             signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -158,11 +160,17 @@ class BoundedReader:
         self.used = 0.0
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return the visible content of HTML in a form, or the text between its tags if the analysis takes too long."""
+        """Return the visible content of HTML. `form`: the output format, or `beginning` for a one-line preview.
+
+        If the analysis takes too long, return the text between the HTML tags.
+        """
         return self._run_bounded(lambda: _analyze(html, form)) or TAG_READER.extract(html, form)
 
     def differs(self, text: str, html: str) -> bool | None:
-        """Return whether a plain text contains something that the HTML does not show; None if that takes too long."""
+        """Return whether a message's plain text contains something that its HTML does not show.
+
+        Returns None if the analysis takes too long.
+        """
         return self._run_bounded(lambda: _differs(text, html))
 
     def _run_bounded(self, work: Callable[[], T]) -> T | None:
@@ -190,14 +198,17 @@ class _MessageReader:
         self._deadline = DEADLINE
 
     def read(self, source: bytes) -> ParsedMessage:
-        """Return the parsed message with its search text."""
+        """Parse a raw message and analyze its HTML. The result includes the words for the search."""
         reader = BoundedReader(self._deadline)
         parsed = with_searched_words(parse_message(source, reader), reader)
         self._adjust_deadline(reader)
         return parsed
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return the visible content of an HTML body of a large message, in a form."""
+        """Return the visible content of an HTML body of a large message.
+
+        `form`: the output format, or `beginning` for a one-line preview.
+        """
         reader = BoundedReader(self._deadline)
         seen = reader.extract(html, form)
         if form != "beginning" or _is_expensive(reader):  # A cheap beginning does not predict the cost of the rest.

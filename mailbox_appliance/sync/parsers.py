@@ -129,7 +129,9 @@ def command() -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of the child: only what the interpreter needs to find its libraries and this package."""
+    """Return the environment variables for the child process: only those that Python needs to find its libraries and
+    this package.
+    """
     kept = {name: value for name, value in os.environ.items() if name in _ENVIRONMENT or _is_of_bundle(name)}
     return processes.child_environment(kept)
 
@@ -149,7 +151,10 @@ class ParserProcess:
     """
 
     def __init__(self, *, idle: float, patience: float) -> None:
-        """Start the process. `idle`, `patience`: seconds (see the class). Raises OSError."""
+        """Start the process. Raises OSError.
+
+        `idle`: seconds without work after which it ends. `patience`: seconds for one answer after which it is killed.
+        """
         self.has_failed, self.has_started = False, False
         self._idle, self._patience = idle, patience
         self._lock = threading.Lock()
@@ -163,7 +168,7 @@ class ParserProcess:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the process still accepts batches."""
+        """Whether the process runs and accepts batches."""
         return not self._is_ending and not self._gone.is_set()
 
     def ask(self, batch: Batch) -> bool:
@@ -337,9 +342,10 @@ class Parsers:
         return PendingBatch(sources, self._for_few if any(map(_has_html, sources)) else None)
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return the visible content of an HTML body of a large message, in a form.
+        """Return the visible content of an HTML body of a large message.
 
-        If the child does not answer, return the text between the HTML tags.
+        `form`: the output format, or `beginning` for a one-line preview. If the child does not answer, return the text
+        between the HTML tags.
         """
         batch = Batch([Body(without_surrogates(html), form, arrives=True)])
         self._for_many.ask(batch)
@@ -375,5 +381,5 @@ def _decode_or_read(source: bytes, answer: bytes) -> ParsedMessage:
 
 
 def read(source: bytes) -> ParsedMessage:
-    """Parse a raw message in this process, without analyzing its HTML. The result includes its search text."""
+    """Parse a raw message in this process, without analyzing its HTML. The result includes the words for the search."""
     return with_searched_words(parse_message(source))

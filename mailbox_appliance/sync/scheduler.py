@@ -113,7 +113,7 @@ class Watcher:
         self._signal.close()
 
     def wait(self) -> Iterator[tuple[Task, bool]]:
-        """Wait until some tasks have work or their time is up. Yields each with True if its server sent something, else
+        """Wait until some tasks have work or their time is up. Yields each with True if its socket was readable, else
         False.
 
         A yielded task is no longer watched. No lock is held during the wait.

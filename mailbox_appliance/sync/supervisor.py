@@ -74,7 +74,7 @@ class Supervisor:
             self.wake(account_id, None)
 
     def progress(self, account_id: str) -> SyncProgress | None:
-        """Return the progress of the sync of a mailbox; None when there is nothing to report."""
+        """Return how far the sync of a mailbox is with fetching messages or bodies; None if it fetches nothing."""
         with self._lock:
             mailbox = self._mailboxes.get(account_id)
         return None if mailbox is None else mailbox.progress

@@ -179,8 +179,8 @@ class CertificateFiles:
     def read_consistently(self, look: Callable[[Path, Path], T]) -> T:
         """Call `look` with the paths of the certificate and the key file, and return its result.
 
-        If the files changed during the call, `look` is called again, even if it raised. Otherwise its exception is
-        raised.
+        If the files changed during the call, `look` is called again, also after CertificateUnusable, a few times at
+        most. Other exceptions of `look` are raised.
         """
         return store_files.read_unchanged(self.folder, look, CertificateUnusable)
 

@@ -114,7 +114,7 @@ def is_issued_by(certificate: "x509.Certificate", issuer: "x509.Certificate") ->
 def certificate_warnings(found: CertificateFacts, now: datetime | None = None) -> tuple[str, ...]:
     """Return warnings for operators if the certificate is not valid yet, has expired, or expires within 14 days.
 
-    Empty if all is well. `now`: the current time by default.
+    Empty if none applies. `now`: the time to compare with; None for the current time.
     """
     now, until = now or datetime.now(UTC), f"{found.not_after:%Y-%m-%d}"
     renew = "`mailbox-appliance https rotate` creates a new one" if found.self_signed else "Renew it"

@@ -67,8 +67,8 @@ class DiscoveryRequest:
     """The data that each source needs to look up one address.
 
     - names: the DNS resolver.
-    - web, directory_web: options for HTTPS requests to the domain, and to the directory of providers.
-    - directory: the URL of that directory; empty for none.
+    - web, directory_web: options for HTTPS requests to the domain, and to the directory.
+    - directory: the URL of a web server with autoconfig documents for many domains; empty for none.
     - calls: lets another thread abandon the lookups.
     """
 
@@ -120,7 +120,9 @@ def ask_well_known_autoconfig(request: DiscoveryRequest) -> SourceResult:
 
 
 def ask_directory(request: DiscoveryRequest) -> SourceResult:
-    """Read the autoconfig document that the directory of providers has for the domain."""
+    """Read the domain's autoconfig document from the configured directory, a web server with documents for many
+    domains.
+    """
     if not request.directory:
         return SourceResult(
             "autoconfig", ("No directory of providers is configured (setting remote.autoconfig_directory).")
@@ -318,7 +320,7 @@ class DiscoveryOptions:
 
     - calls: lets another thread abandon the lookups.
     - resolver: the DNS server to ask; empty for the system's.
-    - directory: the URL of a directory of providers; empty for none.
+    - directory: the URL of a web server with autoconfig documents for many domains; empty for none.
     - is_own_directory: whether the operator configured that directory, so that it may be in a private network.
     - ca_file: file with additional CAs; may be empty.
     """
@@ -341,7 +343,7 @@ class DiscoveryResult:
 def discover(email: str, options: DiscoveryOptions) -> DiscoveryResult:
     """Find the servers of a mailbox from its address, within about TIME_LIMIT seconds.
 
-    Never raises RemoteFault: a source that fails has a result that explains why.
+    A source that fails has a result that explains why. Raises RemoteFault only if `options.calls` was abandoned before.
     """
     domain = _domain_to_ask(email)
     if domain is None:

@@ -115,7 +115,7 @@ class LoginClient(IMAPClient):
 
     @property
     def protocol(self) -> LoginProtocol:
-        """The imaplib object, for commands that imapclient does not offer."""
+        """The imaplib object under this client, for commands that imapclient does not offer."""
         protocol: LoginProtocol = self._imap
         return protocol
 

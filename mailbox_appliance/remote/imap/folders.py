@@ -43,7 +43,7 @@ class FolderLister:
         self._states: dict[str, FolderState] = {}
 
     def list(self) -> tuple[ListedFolder, ...]:
-        """Return the folders that can hold mail, each once, at most MAX_FOLDERS."""
+        """Return the folders that can hold mail, without duplicates. Those beyond MAX_FOLDERS are left out."""
         self._list_all(with_status=False)
         return self._take_results()[0]
 

@@ -68,7 +68,10 @@ _FORBIDDEN = tuple(
 
 
 def is_allowed(address: Address, security: Security) -> bool:
-    """Whether a mail server at this address may be contacted with this security."""
+    """Whether a server at this address may be contacted with this security (`tls`, `starttls` or `none`).
+
+    With `none`, only loopback and private addresses are allowed.
+    """
     if isinstance(address, IPv6Address) and (translated := _translated_address(address)) is not None:
         # A gateway would connect there, so the address inside must be public.
         return security != "none" and translated.is_global and is_allowed(translated, security)
