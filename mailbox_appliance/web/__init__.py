@@ -1,9 +1,10 @@
-"""The HTTP interface: REST, the console's files, metrics, and MCP's endpoint. Rules are in `operations`, not here.
+"""The HTTP interface: the REST API, the browser console, metrics, and the endpoint for MCP clients. The rules of what
+may be done are in `operations`, not here.
 
 app              the WSGI application: finds the route, runs its operation, writes the response
 routes           the table of REST routes: operation, statuses, one row each
-http             requests and responses: bodies, envelope, errors, proxies, origins, allowed hosts
-mcp              POST /mcp: identifies the caller, then calls the handler that was passed in
+http             requests and responses: bodies, JSON envelope, errors, proxies, origins, allowed hosts
+mcp              POST /mcp: identifies the caller, then calls the handler of the MCP server
 openapi          the OpenAPI description, from the routes and the types
 console_files    the files of the console: linked, minified, served under a digest
 pages            health, and the page that a provider's sign-in returns to

@@ -1,4 +1,4 @@
-"""Example requests and responses of the OpenAPI document, by the names of operations. Loaded only with the document."""
+"""Example requests and responses in the OpenAPI document, by the names of operations. Loaded only with the document."""
 
 from typing import Any
 

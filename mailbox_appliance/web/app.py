@@ -1,8 +1,8 @@
-"""The HTTP interface as a WSGI application: maps routes to operations and contains no rules.
+"""The WSGI application of the HTTP interface: maps routes to operations and contains no rules of its own.
 
-Bottle finds the route. A thin layer around it lends the appliance to each request (a restore replaces it), gives the
-request an ID, refuses unknown hosts, and turns every failure into an error object. Bottle's own request and response
-objects are not used: they cost more than an operation does.
+The library Bottle finds the route of a request. A thin layer around it does the rest: it passes the current appliance
+to each request (a restore replaces it), gives the request an ID, refuses unknown hosts, and turns every failure into an
+error object. Bottle's own request and response objects are not used: they cost more time than an operation does.
 """
 
 import logging
@@ -45,7 +45,9 @@ RESTART_RETRY_AFTER = 3
 
 
 class ApplianceHandle:
-    """Lends the appliance to each request, and counts the requests that use it. May be used from any thread."""
+    """Passes the current appliance to each request, and counts the requests that use it, so that a restore can wait for
+    them and replace the appliance. May be used from any thread.
+    """
 
     def __init__(self, appliance: Appliance) -> None:
         self._appliance: Appliance = appliance
@@ -54,7 +56,7 @@ class ApplianceHandle:
 
     @property
     def is_paused(self) -> bool:
-        """Whether new requests are refused during a restore."""
+        """Whether new requests are refused because a restore is replacing the appliance."""
         return self._is_paused
 
     @property
@@ -64,7 +66,9 @@ class ApplianceHandle:
 
     @contextmanager
     def borrow(self) -> Iterator[Appliance]:
-        """Yield the appliance for one request. Raises Restarting during a pause."""
+        """Yield the appliance for one request, and count the request until the block ends. Raises Restarting while
+        paused.
+        """
         with self._changed:
             if self._is_paused:
                 raise Restarting(retry_after=RESTART_RETRY_AFTER)
@@ -79,13 +83,13 @@ class ApplianceHandle:
                     self._changed.notify_all()
 
     def pause(self, timeout: float) -> bool:
-        """Stop lending it; return whether all requests that use it ended within `timeout` seconds."""
+        """Refuse new requests. Returns whether all requests that use the appliance ended within `timeout` seconds."""
         with self._changed:
             self._is_paused = True
             return self._changed.wait_for(lambda: self._borrowed == 0, timeout)
 
     def resume(self, appliance: Appliance) -> None:
-        """Lend this appliance from now on."""
+        """Use this appliance for all requests from now on, and accept requests again."""
         with self._changed:
             self._appliance, self._is_paused = appliance, False
 
@@ -103,12 +107,14 @@ RequestHandler = Callable[[Appliance, Environ, str, Mapping[str, str]], Response
 
 
 class App:
-    """The WSGI application. A restore replaces the appliance that it holds."""
+    """The WSGI application. Its `handle` holds the appliance, which a restore replaces."""
 
     def __init__(
         self, appliance: Appliance, allowed_hosts: Iterable[str] = (), assistants: McpHandler | None = None
     ) -> None:
-        """`assistants` handles `/mcp`; without it that path does not exist."""
+        """Build the routes. `allowed_hosts`: host names that are accepted in addition to loopback names. `assistants`:
+        the handler for `/mcp`; without it that path does not exist.
+        """
         prepare_types()  # of all operations, which are loaded by now
         self.handle = ApplianceHandle(appliance)
         self._hosts = AllowedHosts(allowed_hosts)
@@ -136,7 +142,7 @@ class App:
             self._add_route("POST", MCP_PATH, self._mcp_handler(assistants))
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request."""
+        """Answer one request, as WSGI defines (PEP 3333)."""
         started = time.perf_counter()
         request_id = new_id("req")
         token = logs.request_id.set(request_id)
@@ -165,8 +171,9 @@ class App:
         return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
 
     def _answer_while_restarting(self, environ: Environ, request_id: str) -> Response:
-        """Return a file of the console, which needs no appliance, so that a waiting page can be reloaded; otherwise
-        503.
+        """Return the response for a request during a restore: a file of the console if one is requested, otherwise 503.
+
+        Console files need no appliance, so a browser page that waits for the restart can be reloaded.
         """
         try:
             self._hosts.check(environ)
@@ -178,11 +185,13 @@ class App:
             return _restarting_response(request_id)
 
     def use_hosts(self, allowed: Iterable[str]) -> None:
-        """Accept these host names from now on."""
+        """Replace the configured host names that are accepted in addition to loopback names."""
         self._hosts = AllowedHosts(allowed)
 
     def _answer_request(self, appliance: Appliance, environ: Environ, request_id: str) -> tuple[str, Response]:
-        """Return the template of the request's route, and the response."""
+        """Return the response, and method and path template of the route for metrics, such as `GET
+        /api/v1/accounts/{accountId}`.
+        """
         template = UNKNOWN_ROUTE
         try:
             self._hosts.check(environ)
@@ -247,7 +256,10 @@ class App:
 
 
 def _stream_body(environ: Environ, body: StreamedBody) -> Iterable[bytes]:
-    """Return the body for the server to write: in pieces as the client reads, if the server supports it."""
+    """Return the body of a streamed response as WSGI expects it.
+
+    If the server can send it piece by piece as the client reads, pass the body to the server and return nothing.
+    """
     if environ["REQUEST_METHOD"] == "HEAD":
         body.close()
         return (b"",)
@@ -262,7 +274,7 @@ def _restarting_response(request_id: str) -> Response:
 
 
 def _routing_error(fault: bottle.HTTPError, environ: Environ, request_id: str) -> Response:
-    """Return the response for an unknown path or method."""
+    """Return the response for a path that does not exist (404), or that does not support the method (405)."""
     if fault.status_code == 405:
         message = (
             f"This path does not support {environ['REQUEST_METHOD']}. The Allow header lists the supported methods."
@@ -273,7 +285,7 @@ def _routing_error(fault: bottle.HTTPError, environ: Environ, request_id: str) -
 
 
 def _add_head(allowed: str) -> str:
-    """Add HEAD to the methods of a path that has GET (RFC 9110 9.1); Bottle does not list it."""
+    """Return the value of an Allow header with HEAD added to GET (RFC 9110 9.1); Bottle does not list HEAD."""
     methods = {method.strip() for method in allowed.split(",")}
     return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
 

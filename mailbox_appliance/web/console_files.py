@@ -1,7 +1,8 @@
-"""The console's files: linked into one module, minified, and served under a digest.
+"""The files of the browser console: linked into one JavaScript module, minified, and served with a digest in their
+path.
 
-Their path contains a digest of all of them (`/console/DIGEST/app.js`). So browsers cache them permanently, and fetch
-all of them again after an upgrade. Browsers always request the page that names the digest.
+The digest of all files is part of each path (`/console/DIGEST/app.js`), so browsers may cache them permanently, and
+fetch all of them again after an upgrade. The HTML page, which names the digest, is never cached.
 """
 
 import gzip
@@ -69,13 +70,14 @@ export {{ $take as take }};
 
 
 class CannotLink(ValueError):
-    """The error for a module that breaks the rules of the linker."""
+    """A console module breaks one of the rules that allow `link_modules` to work without a JavaScript parser."""
 
 
 def link_modules(sources: Mapping[str, str], first: str) -> str:
-    """Return one module that does the same as `first` with all its imports.
+    """Return the source of one JavaScript module that does the same as the module `first` with everything that it
+    imports.
 
-    `sources` maps paths to texts, and may contain modules that `first` does not import.
+    `sources`: the source texts by path, which may include modules that `first` does not import. Raises CannotLink.
     """
     own = {
         path: text
@@ -98,13 +100,19 @@ def link_modules(sources: Mapping[str, str], first: str) -> str:
 
 
 def global_names(sources: Mapping[str, str], first: str) -> set[str]:
-    """Return the names that need no import in the linked module."""
+    """Return the names that modules in the linked file can use without importing them, because `first` loads them at
+    once.
+    """
     uses = {path: [_resolve_path(path, one) for one in _find_imports(text)] for path, text in sources.items()}
     return {name for names in _global_names_by_path(sources, _order_modules(first, uses)).values() for name in names}
 
 
 def _order_modules(first: str, uses: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return the modules that `first` imports, directly or indirectly, each after its own imports."""
+    """Return the modules that `first` imports, directly or indirectly, and `first` last. Each comes after its own
+    imports.
+
+    `uses`: the imported paths of each module.
+    """
     found: dict[str, None] = {}
 
     def visit(path: str) -> None:
@@ -119,7 +127,11 @@ def _order_modules(first: str, uses: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def _global_names_by_path(own: Mapping[str, str], begun: Iterable[str]) -> dict[str, set[str]]:
-    """Return the global names by module: exports whose name is unique, and `* as name`."""
+    """Return the names that become global in the linked file, by module: exports whose name no other module uses, and
+    `* as name` for a module that is imported as a whole.
+
+    `own`: the sources by path. `begun`: the modules that run immediately.
+    """
     given = {path: set(_find_exports(own[path])) for path in begun}
     for path, text in own.items():
         for found in _IMPORT.finditer(strip_source(text)):
@@ -136,13 +148,15 @@ def _find_exports(source: str) -> list[str]:
 
 
 def strip_source(source: str) -> str:
-    """Return the source without types, comments, indentation and empty lines."""
+    """Return JavaScript source without type comments, other comments, indentation and empty lines."""
     text = _INDENT.sub("", _CAST.sub("", _AFTER.sub("", _LINE.sub("", _BLOCK.sub("", source)))))
     return _BROKEN.sub(r"\1", _BLANK.sub("\n", text))
 
 
 def strip_styles(source: str) -> str:
-    """Return a style sheet without comments, indentation and line breaks. No string in it may contain any of them."""
+    """Return a CSS style sheet without comments, indentation and line breaks. Its strings must not contain any of
+    these.
+    """
     return re.sub(r"\s*\n\s*", " ", re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL))
 
 
@@ -161,7 +175,10 @@ def _eager_module(path: str, source: str, known: Mapping[str, set[str]]) -> str:
 
 
 def _module_body(path: str, source: str, known: Mapping[str, set[str]]) -> tuple[str, list[str]]:
-    """Return the body of a module, and the names that it exports."""
+    """Return the source of a module with its imports and exports rewritten, and the names that it exports.
+
+    `known`: the global names, by module, which need no import.
+    """
     names: list[str] = []
 
     def taken(found: re.Match[str]) -> str:
@@ -207,7 +224,9 @@ def _resolve_path(path: str, given: str) -> str:
 
 
 def _find_scripts(path: str, uses: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return the vendored scripts that a module needs, directly or indirectly, and that are loaded only with it."""
+    """Return the third-party scripts that a module needs, directly or indirectly, so that they load when the module
+    does.
+    """
     found: dict[str, None] = {}
     waiting = [path]
     while waiting:
@@ -258,7 +277,7 @@ _CLOSING = (")", "]", "}")
 
 
 def minify_script(source: str) -> str:
-    """Return the same program without unneeded space and without commas before closing brackets."""
+    """Return the same JavaScript program without unneeded spaces and without commas before closing brackets."""
     kept: list[str] = []
     last = ""
     for each in _tokens(source):
@@ -272,7 +291,7 @@ def minify_script(source: str) -> str:
 
 
 def _runs_together(before: str, after: str) -> bool:
-    """Whether two tokens would be parsed differently without a space between them."""
+    """Whether two JavaScript tokens would be parsed differently without a space between them."""
     if not before:
         return False
     first, second = before[-1], after[0]
@@ -284,7 +303,9 @@ def _is_word_character(character: str) -> bool:
 
 
 def _tokens(source: str) -> Iterator[str]:
-    """Yield the tokens. A template is split into its texts and the code between them."""
+    """Yield the tokens of a JavaScript program without spaces and comments. A template literal is split into its text
+    parts and the code between them.
+    """
     place, last = 0, ""
     braces: list[int] = []  # open braces in the code of each enclosing template
     while place < len(source):
@@ -305,7 +326,9 @@ def _tokens(source: str) -> Iterator[str]:
 
 
 def _next_token(source: str, place: int, last: str) -> re.Match[str]:
-    """Return the next token. The previous one decides whether a slash is a division or starts a regular expression."""
+    """Return the token at `place`. `last`: the previous token, which decides whether a slash is a division or starts a
+    regular expression.
+    """
     is_expression = source[place] == "/" and not _is_value(last)
     found = (_EXPRESSION.match(source, place) if is_expression else None) or _TOKEN.match(source, place)
     if found is None:
@@ -321,7 +344,7 @@ def _text_of_template(source: str, place: int) -> str:
 
 
 def _is_value(before: str) -> bool:
-    """Whether a slash after this token is a division."""
+    """Whether the token ends a value, so that a slash after it is a division."""
     if not before:
         return False
     return before[-1] in ")]`\"'" or (_is_word_character(before[-1]) and before not in _NOT_A_VALUE)
@@ -365,7 +388,7 @@ _IMMUTABLE = ("Cache-Control", "public, max-age=31536000, immutable")
 
 @dataclass(frozen=True)
 class ConsoleFile:
-    """The content of a file, plain and compressed."""
+    """The content of a static file, plain and compressed with gzip."""
 
     media_type: str
     plain: bytes
@@ -374,7 +397,9 @@ class ConsoleFile:
 
 @cache
 def load_files() -> Mapping[str, ConsoleFile]:
-    """Return all files for browsers, by their path below the digest. The console's own modules are linked into one."""
+    """Return all files that browsers fetch, by their path after the digest. The console's own modules are one file,
+    `app.js`.
+    """
     plain = {
         path: place.read_bytes() for path, place in sorted(_walk_folder(files("mailbox_appliance.web") / "console", ""))
     }
@@ -389,7 +414,9 @@ def load_files() -> Mapping[str, ConsoleFile]:
 
 @cache
 def files_digest() -> str:
-    """Return a digest that changes with any file, the page of the message frame, or its headers."""
+    """Return the digest in the paths of console files. It changes with any file, the page of the message frame, or the
+    headers of either.
+    """
     whole = hashlib.sha256(repr((_FRAME_POLICY, _COMMON_HEADERS)).encode() + _read_source(_FRAME_NAME))
     for path, file in load_files().items():
         whole.update(f"{path}\0{len(file.plain)}\0".encode() + file.plain)
@@ -397,12 +424,15 @@ def files_digest() -> str:
 
 
 def serve_page(environ: Mapping[str, Any]) -> Response:
-    """Serve the console's page."""
+    """Return the HTML page of the console."""
     return _file_response(environ, _load_page(_PAGE_NAME), ("Cache-Control", "no-cache"), _POLICY)
 
 
 def serve_file(environ: Mapping[str, Any], asked: str, path: str) -> Response:
-    """Serve a file. Raises bottle's 404 if it does not exist or the digest is from another release."""
+    """Return the console file at `path`. `asked`: the digest in the URL.
+
+    Raises Bottle's 404 if the file does not exist or the digest is from another release.
+    """
     file = load_files().get(path)
     if path == _FRAME_NAME and asked == files_digest():
         return _file_response(environ, _load_page(_FRAME_NAME), _IMMUTABLE, _FRAME_POLICY)
@@ -421,7 +451,7 @@ def _file_response(environ: Mapping[str, Any], file: ConsoleFile, caching: tuple
 
 
 def _takes_gzip(accepted: str) -> bool:
-    """Whether the client accepts `gzip` (RFC 9110 12.5.3)."""
+    """Whether the client accepts `gzip`. `accepted`: its Accept-Encoding header (RFC 9110 12.5.3)."""
     for one in accepted.lower().split(","):
         coding, _, weight = one.partition(";")
         if coding.strip() == "gzip":
@@ -443,8 +473,8 @@ def _read_source(name: str) -> bytes:
 
 
 def _preload_links() -> list[str]:
-    """Return the files that the page loads first, so that browsers fetch them at once instead of one after the
-    other.
+    """Return the paths of the files that the page needs first. The page announces them, so that browsers fetch them
+    together instead of one after the other.
     """
     return [_APP_NAME, *(path for path in load_files() if path.endswith(".mjs"))]
 
@@ -486,7 +516,7 @@ _REFERENCE_FILES = {
 
 
 def serve_reference(environ: Mapping[str, Any], name: str = "index.html") -> Response:
-    """Return the page of the API reference, or one of its files. Raises bottle's 404 if there is none."""
+    """Return the page of the API reference, or one of its files. Raises Bottle's 404 if no file has this name."""
     if name not in _REFERENCE_FILES:
         raise bottle.HTTPError(404)
     folder, is_kept = files("mailbox_appliance.web") / "docs", _REFERENCE_FILES[name]

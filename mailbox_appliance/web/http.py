@@ -1,4 +1,6 @@
-"""HTTP requests and responses: parameters, bodies, envelope, errors, statuses; proxies, origins, allowed hosts."""
+"""HTTP requests and responses: parameters, bodies, the JSON envelope, errors, statuses; trusted proxies, allowed
+hosts.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,11 +52,11 @@ _HIDDEN = re.compile(r"//|%2f|%5c|%00", re.IGNORECASE)
 
 
 def path_of(environ: Mapping[str, Any]) -> str | None:
-    """Return the decoded path of a request; None if it cannot be a path of any route.
+    """Return the decoded path of a request; None if no route can match it because a slash in it is percent-encoded.
 
     Only a literal slash separates segments (RFC 3986 2.2), so that a proxy that checks paths sees the same segments.
-    Decoding hides that, so the check uses the target as it was sent, if the server provides it (`REQUEST_URI`); a WSGI
-    server need not (PEP 3333).
+    Decoding hides the difference. So the path as it was sent is checked, if the server provides it (`REQUEST_URI`); a
+    WSGI server need not (PEP 3333).
     """
     path: str = environ["PATH_INFO"]
     written = re.split("[?#]", _AUTHORITY.sub("", environ.get("REQUEST_URI", ""), count=1))[0]
@@ -65,7 +67,9 @@ def path_of(environ: Mapping[str, Any]) -> str | None:
 
 
 def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: "Route") -> Request:
-    """Return the request for an operation; its body is read only if the method has one."""
+    """Return the input for an operation. `path`: the values from the path of the route. The body is read only for POST,
+    PUT and PATCH.
+    """
     values, places = dict(path), dict.fromkeys(path, "path")
     faults = _read_query(environ.get("QUERY_STRING", ""), values, places)
     for wire, variable in _ENVIRON.items():
@@ -85,7 +89,7 @@ def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: "Ro
 
 
 def refuse_query(environ: Mapping[str, Any]) -> None:
-    """Raise Invalid if a request gives parameters to an endpoint that has none."""
+    """Raise Invalid if the request has query parameters; for endpoints that take none."""
     values: dict[str, str] = {}
     faults = _read_query(environ.get("QUERY_STRING", ""), values, {})
     if faults := faults or tuple(Detail(f"query:{name}", _UNKNOWN_PARAMETER) for name in values):
@@ -93,7 +97,10 @@ def refuse_query(environ: Mapping[str, Any]) -> None:
 
 
 def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tuple[Detail, ...]:
-    """Add the values of the query; return its faults: a repeated name, or one that belongs in path or header."""
+    """Add the parameters of a query string to `values`, and `query` as their place to `places`. Return the errors.
+
+    Errors are a repeated name, and a name that belongs in the path or in a header.
+    """
     try:
         # WSGI passes bytes as Latin-1. Clients should send %XX, but raw UTF-8 is accepted too.
         text = text.encode("latin-1").decode("utf-8")
@@ -112,7 +119,9 @@ def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tu
 
 
 def read_body(environ: Mapping[str, Any], limit: int) -> bytes | Content:
-    """Return the body; of an oversized one in memory, only enough to detect that it exceeds the limit."""
+    """Return the request body. If it is held in memory, read at most one byte more than `limit`, which shows that it is
+    too large.
+    """
     content: Content | None = getattr(environ["wsgi.input"], "content", None)
     if content is not None:
         return content
@@ -151,14 +160,16 @@ _STATUS: tuple[tuple[type[Problem], int], ...] = (
 
 
 class ErrorDetail(msgspec.Struct, frozen=True):
-    """One place in the request, and what is wrong there."""
+    """One invalid part of a request, and the reason."""
 
     path: str
     message: str
 
 
 class Error(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """An error: a code for clients, a message for people, and the request ID in the log."""
+    """The error object in a response: a code for programs, a message for people, and the request ID to find in
+    the log.
+    """
 
     code: str
     message: str
@@ -173,20 +184,23 @@ class ErrorResponse(msgspec.Struct, frozen=True):
 
 
 class StreamedBody:
-    """A body that is produced while it is sent; `size` if it is known. Close it, whether it was sent or not."""
+    """A response body that is produced while it is sent. `size`: its bytes; None if not known in advance.
+
+    Close it after use, even if it was not sent.
+    """
 
     def __init__(self, pieces: Iterator[bytes], size: int | None) -> None:
         self._pieces, self.size = pieces, size
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield pieces of at most PIECE bytes."""
+        """Yield the body in pieces of at most PIECE bytes."""
         for chunk in self._pieces:
             view = memoryview(chunk)
             for start in range(0, len(chunk), PIECE):
                 yield bytes(view[start : start + PIECE])
 
     def close(self) -> None:
-        """Release its sources."""
+        """Close the source of the body, such as an open file."""
         close = getattr(self._pieces, "close", None)
         if close is not None:
             close()
@@ -194,7 +208,7 @@ class StreamedBody:
 
 @dataclass(frozen=True)
 class Response:
-    """An encoded response; `stream` replaces a body that is produced while it is sent."""
+    """A response, encoded as bytes. `stream`: a body that is produced while it is sent, used instead of `body`."""
 
     status: int
     body: bytes
@@ -213,7 +227,9 @@ _encoder = msgspec.json.Encoder(enc_hook=encode_own_text)
 
 
 def success(status: int, answer: OperationResult[Any]) -> Response:
-    """Return `{"data": ..., "warnings"?: [...]}`, or a file."""
+    """Return the response for the result of an operation: `{"data": ..., "warnings"?: [...]}`, or a file for a
+    Download.
+    """
     if isinstance(answer.data, Download):
         return _download(status, answer.data)
     headers = ((REPLAYED, "true"),) if answer.is_replayed else ()
@@ -221,24 +237,28 @@ def success(status: int, answer: OperationResult[Any]) -> Response:
 
 
 def _download(status: int, file: Download) -> Response:
-    """Return a file that a browser must save and never show, since a sender of mail created it."""
+    """Return the response for a file. Its headers make browsers save it and never show it, since a sender of mail
+    created it.
+    """
     media_type = file.media_type if _MEDIA_TYPE.fullmatch(file.media_type) else "application/octet-stream"
     headers = (("Content-Disposition", disposition(file.filename)), ("Content-Security-Policy", "sandbox"))
     return Response(status, b"", headers, media_type, StreamedBody(file.chunks, file.size))
 
 
 def disposition(filename: str) -> str:
-    """Return `attachment` with a file name (RFC 6266 4), also in UTF-8 if the name is not plain ASCII (RFC 8187)."""
+    """Return a Content-Disposition header that names a download, such as `attachment; filename="a.pdf"` (RFC 6266 4).
+
+    If the name is not plain ASCII, it is added in UTF-8 (RFC 8187).
+    """
     plain = _NOT_IN_NAME.sub("_", filename)
     extended = "" if plain == filename else f"; filename*=UTF-8''{quote(filename, safe='', errors='replace')}"
     return f'attachment; filename="{plain}"{extended}'
 
 
 def failure(problem: Problem, request_id: str, allowed: frozenset[int]) -> Response:
-    """Return the error object of a problem, with a status that the endpoint lists.
+    """Return the error response for a problem. `allowed`: the error statuses that the endpoint documents.
 
-    A problem that is not caused by the request, or that the endpoint does not list, becomes an internal error without
-    details.
+    A problem with another status, or one that the request did not cause, becomes an internal error without details.
     """
     status = next((number for family, number in _STATUS if isinstance(problem, family)), 500)
     if status not in allowed:
@@ -261,26 +281,29 @@ def error(
     details: tuple[Detail, ...] = (),
     headers: tuple[tuple[str, str], ...] = (),
 ) -> Response:
-    """Return a response with an error object."""
+    """Return an error response with this status, code and message."""
     shown = tuple(ErrorDetail(detail.path, detail.message) for detail in details)
     body = _encoder.encode(ErrorResponse(Error(code, message, request_id, shown)))
     return Response(status, body, headers)
 
 
 def internal_error(request_id: str) -> Response:
-    """Return the response to an internal error. The log has the failure under the request's ID."""
+    """Return the response to an internal error. The log has the exception under the request ID."""
     return error(
         500, "internal_error", "Internal error. The log of the appliance has details under this request ID.", request_id
     )
 
 
 def disk_full(request_id: str) -> Response:
-    """Return the response to a full disk of the store."""
+    """Return the response for a request that failed because the disk of the store is full."""
     return error(500, "internal_error", DISK_FULL_MESSAGE, request_id)
 
 
 def _listed_status(status: int, problem: Problem) -> tuple[int, Problem]:
-    """Return the status if an endpoint does not list 413, 415 or 503: 400, or 429 if the client should retry."""
+    """Return a status and problem that every endpoint documents, in place of 413, 415 and 503.
+
+    413 and 415 become 400. 503 becomes 429 if the client should retry. Other statuses are returned unchanged.
+    """
     if isinstance(problem, TooLarge):
         return 400, MessageTooLarge(what=problem.what, limit=problem.limit)
     if status == 415:
@@ -291,7 +314,7 @@ def _listed_status(status: int, problem: Problem) -> tuple[int, Problem]:
 
 
 def headers_of(response: Response, request_id: str) -> list[tuple[str, str]]:
-    """Return the header fields of a response."""
+    """Return the header fields of a response, including length, request ID and caching."""
     size = len(response.body) if response.stream is None else response.stream.size
     return [
         ("Content-Type", response.media_type),
@@ -326,7 +349,9 @@ _PAIR = re.compile(r"""[ \t]*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=("[^"\\]*"|[^ \t",
 
 @dataclass(frozen=True)
 class ForwardedInfo:
-    """The client's address, and whether it used HTTPS, from trusted proxies. None: unknown or unreadable."""
+    """The reports of trusted proxies about a request: the client's address, and whether it used HTTPS. None: not
+    reported, or not readable.
+    """
 
     address: str | None
     is_secure: bool | None
@@ -339,7 +364,9 @@ class _Hop:
 
 
 class TrustedProxies:
-    """The addresses and networks of trusted proxies, and the kind of header fields that they write."""
+    """The addresses and networks of trusted proxies. `headers`: the header fields that they write, `x-forwarded` or
+    `forwarded`.
+    """
 
     def __init__(self, networks: Iterable[str] = (), headers: str = "x-forwarded") -> None:
         parsed = [ip_network(_unmap_network(text.partition("%")[0])) for text in networks]
@@ -353,7 +380,7 @@ class TrustedProxies:
         return any(parsed in network for network in self._networks)
 
     def read_forwarded(self, environ: Mapping[str, Any]) -> ForwardedInfo:
-        """Return what a trusted peer reports about a request. The other kind of header fields is ignored."""
+        """Return what a trusted proxy reports about a request. Only the configured kind of header fields is read."""
         return self._read_headers(environ)
 
     def _read_x_forwarded(self, environ: Mapping[str, Any]) -> ForwardedInfo:
@@ -374,7 +401,11 @@ class TrustedProxies:
         return ForwardedInfo(self._find_client(nodes()), _all_https(schemes))
 
     def _find_client(self, nodes: Iterable[str | None]) -> str | None:
-        """Return the first address, from the end, that is not a trusted proxy; otherwise the last readable one."""
+        """Return the client's address from the addresses that proxies added, the last one first.
+
+        It is the first one that is not a trusted proxy. If all are trusted or one is unreadable, it is the last one
+        read before that.
+        """
         client = None
         for node in nodes:
             if node is None:
@@ -391,7 +422,7 @@ def _build_proxies(networks: tuple[str, ...], headers: str) -> TrustedProxies:
 
 
 def trusted_proxies(settings: Settings) -> TrustedProxies:
-    """Return the trusted proxies of the settings."""
+    """Return the trusted proxies that the settings name."""
     return _build_proxies(settings.names("server.trusted_proxies"), settings.text("server.proxy_headers"))
 
 
@@ -401,7 +432,10 @@ def _all_https(schemes: Iterable[str]) -> bool | None:
 
 
 def _parse_hops(field: str) -> Iterator[_Hop]:
-    """Yield the elements of a Forwarded field (RFC 7239 section 4), the last one first, until one cannot be read."""
+    """Yield the entries of a Forwarded header (RFC 7239 section 4), the last one first.
+
+    An entry that cannot be read yields a hop without address.
+    """
     backwards, place = field[::-1], 0
     for _ in range(_MAX_HOPS):
         found = _ELEMENT.match(backwards, place)
@@ -417,7 +451,9 @@ def _parse_hops(field: str) -> Iterator[_Hop]:
 
 
 def _parse_hop(element: str) -> _Hop | None:
-    """Return an element of Forwarded, or None if it is not valid, such as with a repeated parameter."""
+    """Return one entry of a Forwarded header, or None if it is not valid, for example because a parameter is
+    repeated.
+    """
     pairs: dict[str, str] = {}
     place = 0
     while place < len(element):
@@ -431,7 +467,7 @@ def _parse_hop(element: str) -> _Hop | None:
 
 
 def _parse_node(node: str) -> str | None:
-    """Return the address in a node, or None. Proxies write it with or without port, quotes, brackets and zone."""
+    """Return the IP address in an entry of a proxy header, or None. Port, quotes, brackets and zone are removed."""
     text = node.strip()
     text = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
     found = _NODE.fullmatch(text)
@@ -440,7 +476,7 @@ def _parse_node(node: str) -> str | None:
 
 
 def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
-    """Return an address without its zone; an IPv4 address if it is mapped into IPv6."""
+    """Return an IP address without its zone; None if it is not one. An IPv4 address mapped into IPv6 becomes IPv4."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -449,7 +485,9 @@ def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
 
 
 def _unmap_network(network: str) -> str:
-    """Return a network of IPv4 addresses that are mapped into IPv6, as the log may show them, as an IPv4 network."""
+    """Return a network of IPv4-mapped IPv6 addresses, such as `::ffff:10.0.0.0/104`, as an IPv4 network; others
+    unchanged.
+    """
     parsed = ip_network(network)
     mapped = getattr(parsed.network_address, "ipv4_mapped", None)
     return network if mapped is None or parsed.prefixlen < 96 else f"{mapped}/{parsed.prefixlen - 96}"
@@ -475,9 +513,10 @@ _LOOPBACK_NAMES = frozenset({"localhost", "localhost.", "127.0.0.1", "[::1]"})
 
 
 def origin_of(environ: Mapping[str, Any], proxies: TrustedProxies) -> Origin:
-    """Return the origin of a request. A request that passed a proxy is never local, wherever the proxy runs.
+    """Return the origin of a request: the client's address, whether it is this computer, and whether HTTPS was used.
 
-    Only trusted proxies can report its address, and whether it used HTTPS all the way.
+    A request that passed a proxy never counts as local, even if the proxy runs on this computer. Only trusted proxies
+    can report the client's address, and whether HTTPS was used all the way.
     """
     address = environ.get("REMOTE_ADDR") or None
     is_secure = environ.get("wsgi.url_scheme") == "https"
@@ -493,7 +532,7 @@ def origin_of(environ: Mapping[str, Any], proxies: TrustedProxies) -> Origin:
 
 
 def find_client_address(environ: Mapping[str, Any], proxies: TrustedProxies) -> str | None:
-    """Return the client's own address; None if a proxy passed the request on and no trusted one names the client."""
+    """Return the client's address. None if the request passed a proxy and no trusted proxy reports the address."""
     address = environ.get("REMOTE_ADDR") or None
     if not _is_forwarded(environ):
         return address
@@ -501,22 +540,24 @@ def find_client_address(environ: Mapping[str, Any], proxies: TrustedProxies) -> 
 
 
 def bearer_token(environ: Mapping[str, Any]) -> str | None:
-    """Return the token of `Authorization: Bearer TOKEN` (RFC 6750 2.1), or None."""
+    """Return the token of `Authorization: Bearer TOKEN` (RFC 6750 2.1), or None if there is none."""
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 
 
 class AllowedHosts:
-    """The host names that the HTTP listener accepts: loopback names and configured ones.
+    """The host names that requests over plain HTTP may be sent to: loopback names and configured ones.
 
-    A web page whose name an attacker points at this computer (DNS rebinding) sends its own name, which is refused.
+    This stops web pages that reach this computer under their own name, which an attacker points at it (DNS rebinding).
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = _LOOPBACK_NAMES | {_without_port(name.lower()) for name in names if name}
 
     def check(self, environ: Mapping[str, Any]) -> None:
-        """Raise HostNotAllowed for an unknown Host or Origin."""
+        """Raise HostNotAllowed if the Host or Origin header of a plain HTTP request is not allowed. HTTPS is not
+        checked.
+        """
         if environ.get("wsgi.url_scheme") == "https":
             return
         host = environ.get("HTTP_HOST", "")
@@ -558,7 +599,7 @@ def _is_loopback(address: str | None) -> bool:
 
 
 def _is_loopback_name(name: str) -> bool:
-    """Whether a host of a URL always means the local computer, since DNS cannot change it."""
+    """Whether a host name or address always means the local computer. DNS cannot change what it refers to."""
     if name in _LOOPBACK_NAMES:
         return True
     try:
@@ -568,7 +609,9 @@ def _is_loopback_name(name: str) -> bool:
 
 
 def _is_forwarded(environ: Mapping[str, Any]) -> bool:
-    """Whether a proxy passed a request on: it has a proxy's header field, or is HTTP/1.0, nginx's default."""
+    """Whether a request passed a proxy: it has a header that only proxies write, or is HTTP/1.0, which nginx uses by
+    default.
+    """
     if environ.get("SERVER_PROTOCOL") == "HTTP/1.0":
         return True
     # One search in a joined text is several times faster than one per name, and every request needs it.

@@ -1,7 +1,7 @@
-"""`POST /mcp`: identifies the caller as for every request, then calls the handler that was passed in.
+"""`POST /mcp`: identifies the caller as every request does, then calls the handler of the MCP server.
 
-The handler is loaded at the first request with a valid credential. Every other method is 405 in the route table: a GET
-would be a stream that occupies a worker permanently.
+The handler is loaded with the first request that has a valid credential. Other methods get 405 from the route table: a
+GET would open a stream that occupies a worker permanently.
 """
 
 import re
@@ -35,21 +35,24 @@ _MCP_HEADER_PREFIX = "HTTP_MCP_"
 
 
 class McpHandler(Protocol):
-    """Answers messages of the Model Context Protocol for an identified caller."""
+    """The interface of the MCP server: answers messages of the Model Context Protocol for an identified caller."""
 
     def answer(
         self, appliance: Appliance, origin: Origin, token: str, headers: Headers, body: bytes
     ) -> tuple[int, list[tuple[str, str]], bytes]:
-        """Return status, header fields and body for one POST."""
+        """Return HTTP status, header fields and body for the message in one POST."""
 
     def close(self) -> None:
-        """Release all resources; calls in progress end soon."""
+        """Release all resources. Calls in progress end soon afterwards."""
 
 
 def answer_post(
     assistants: McpHandler, appliance: Appliance, origin: Origin, environ: Mapping[str, Any], request_id: str
 ) -> Response:
-    """Return the response to one POST."""
+    """Check caller and headers of one POST to `/mcp`, then return the handler's response or an error.
+
+    `assistants`: the handler.
+    """
     try:
         token = bearer_token(environ)
         identify(appliance.store, token, origin)
@@ -78,7 +81,7 @@ def _read_mcp_body(environ: Mapping[str, Any]) -> bytes:
 
 
 def _protocol_headers(environ: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the header fields that the protocol reads. There are no sessions, so no session ID is passed on."""
+    """Return the header fields for the MCP SDK, without a session ID, since no sessions are kept."""
     own = [
         (name[5:].replace("_", "-").lower(), value)
         for name, value in environ.items()
@@ -88,7 +91,7 @@ def _protocol_headers(environ: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _require_json(content_type: str) -> None:
-    """Raise WrongMedia for a body of another type or encoding."""
+    """Raise WrongMedia unless the Content-Type header is JSON in UTF-8."""
     media_type, parameters = _parse_media_type(content_type)
     if media_type != _JSON:
         raise WrongMedia
@@ -97,14 +100,14 @@ def _require_json(content_type: str) -> None:
 
 
 def _is_json_accepted(accept: str) -> bool:
-    """Whether the client accepts JSON; without `Accept` it accepts everything (RFC 9110 12.5.1)."""
+    """Whether the Accept header includes JSON. An empty header accepts everything (RFC 9110 12.5.1)."""
     ranges = dict(_parse_media_type(one) for one in accept.split(",") if one.strip())
     closest = next((ranges[one] for one in _ACCEPTED_RANGES if one in ranges), None)
     return not ranges if closest is None else not _ZERO_WEIGHT.fullmatch(closest.get("q", "1"))
 
 
 def _parse_media_type(value: str) -> tuple[str, dict[str, str]]:
-    """Return a media type and its parameters, in lower case."""
+    """Return a media type and its parameters from a header field, in lower case."""
     first, *rest = value.lower().split(";")
     pairs = (one.partition("=") for one in rest)
     return first.strip(), {name.strip(): text.strip().strip('"') for name, _, text in pairs}

@@ -1,6 +1,6 @@
-"""The metrics of `/metrics`: their table, their values, and the request counters.
+"""The metrics at `/metrics`: the table of metrics, their values, and the counters of requests.
 
-Collecting them waits for no lock that is held for long, and reads nothing that grows with the mail.
+Collecting them never waits long for a lock, and its cost does not grow with the amount of mail.
 `docs/reference/metrics.md` is generated from the table.
 """
 
@@ -38,7 +38,9 @@ METRIC_PREFIX = "mailbox_appliance_"
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """A metric: its full name after the prefix (a counter's ends in `_total`), and its help text."""
+    """One row of the table of metrics: name without the prefix (a counter's ends in `_total`), type, help text, and
+    labels.
+    """
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -149,7 +151,10 @@ _OTHER_METHOD = "other"
 
 @dataclass(frozen=True)
 class RequestCounts:
-    """Requests of one route, method and status: the count in each bucket, and the sum of their seconds."""
+    """Counts of requests with the same route, method and status, for a histogram of durations.
+
+    `within`: the requests in each duration bucket. `seconds`: the sum of their durations.
+    """
 
     route: str
     method: str
@@ -159,12 +164,16 @@ class RequestCounts:
 
     @property
     def count(self) -> int:
-        """The number of requests."""
+        """The number of requests in all buckets."""
         return sum(self.within)
 
 
 class RequestCounter:
-    """Counts requests, across restores that replace the appliance. May be used from any thread."""
+    """Counts requests by route, method, status and duration. A restore, which replaces the appliance, does not reset
+    it.
+
+    May be used from any thread.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -172,7 +181,9 @@ class RequestCounter:
         self._rows: dict[tuple[str, str, int], tuple[list[int], list[float]]] = {}
 
     def count(self, template: str, method: str, status: int, seconds: float) -> None:
-        """Count one answered request. `template`: method and path of its route, or UNKNOWN_ROUTE."""
+        """Count one answered request, which took `seconds`. `template`: method and path of its route, or
+        UNKNOWN_ROUTE.
+        """
         key = template, method if method in _METHODS else _OTHER_METHOD, status
         place = bisect_left(DURATION_BUCKETS, seconds)
         with self._lock:
@@ -184,7 +195,7 @@ class RequestCounter:
             total[0] += seconds
 
     def snapshot(self) -> Iterable[RequestCounts]:
-        """Yield the counts so far, in the order of routes."""
+        """Yield the counts so far, sorted by route, method and status."""
         with self._lock:
             rows = [(key, tuple(within), total[0]) for key, (within, total) in self._rows.items()]
         for (template, method, status), within, seconds in sorted(rows):
@@ -214,7 +225,7 @@ _BACKUP_COUNTER = ("backups", "result", ("failed", "made"))
 
 
 class MetricValue(NamedTuple):
-    """A value of a metric. `suffix`: the end of a histogram sample's name."""
+    """One value of a metric. `suffix`: the ending of its name in a histogram, such as `_bucket`."""
 
     name: str
     number: float
@@ -223,7 +234,7 @@ class MetricValue(NamedTuple):
 
 
 class MetricsSource:
-    """Collects the metrics. One object serves all the time, while a restore can replace the appliance."""
+    """Collects the values of all metrics. It outlives the appliance, which a restore can replace."""
 
     def __init__(self, tally: RequestCounter) -> None:
         self._request_counter = tally
@@ -232,7 +243,9 @@ class MetricsSource:
     def collect_values(
         self, appliance: Appliance, in_progress: int, told: Mapping[str, float]
     ) -> Iterator[MetricValue]:
-        """Yield all current values. `in_progress`: requests; `told`: the server's own figures."""
+        """Yield all current values. `in_progress`: the number of requests in progress. `told`: numbers that the HTTP
+        server reports, by name, such as `connections_https`.
+        """
         yield MetricValue("build_info", 1, {"version": __version__})
         yield from _request_values(self._request_counter)
         yield MetricValue("http_requests_in_progress", in_progress)
@@ -244,7 +257,10 @@ class MetricsSource:
         yield MetricValue("threads", threading.active_count())
 
     def _newest_backup_time(self, appliance: Appliance) -> float | None:
-        """Return when the newest backup was made. The files are read only after the folder has changed."""
+        """Return when the newest backup was made, in seconds since 1970; None if there is none.
+
+        The backup files are read again only after their folder has changed.
+        """
         folder = appliance.folder / BACKUPS_FOLDER
         try:
             state = folder, folder.stat().st_mtime_ns
@@ -322,7 +338,10 @@ _COUNTER_SUFFIX = "_total"  # which the library adds to a counter's name
 
 
 def metrics_page(values: Iterable[MetricValue]) -> Response:
-    """Return the metrics as text. Loads Prometheus' library, some MiB that an unmonitored appliance saves."""
+    """Return the metrics in Prometheus' text format.
+
+    The library for it is loaded only now, which saves some MiB of memory in an appliance without monitoring.
+    """
     from prometheus_client.exposition import choose_encoder
 
     # The plainest format, whatever the client asks for, since all clients can read it.
@@ -331,7 +350,7 @@ def metrics_page(values: Iterable[MetricValue]) -> Response:
 
 
 class _MetricsPage:
-    """A collector for Prometheus' library: the values at one moment, and the system's figures of the process."""
+    """Passes values to Prometheus' library: the given ones, and the library's own about the process."""
 
     def __init__(self, values: Iterable[MetricValue]) -> None:
         self._values: defaultdict[str, list[MetricValue]] = defaultdict(list)
@@ -339,7 +358,7 @@ class _MetricsPage:
             self._values[value.name].append(value)
 
     def collect(self) -> "Iterator[Metric]":
-        """Yield every metric that has a value, in the order of the table."""
+        """Yield every metric that has a value, in the order of the table, then the metrics of the process."""
         from prometheus_client import PROCESS_COLLECTOR
 
         yield from (

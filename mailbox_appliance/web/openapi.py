@@ -33,7 +33,7 @@ _COMMON_STATUSES = frozenset({405, 408, 431, 500})
 
 @cache
 def describe() -> bytes:
-    """Return the document, as JSON."""
+    """Return the OpenAPI document, as JSON."""
     types = _types()
     schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     schema_of = dict(zip(types, schemas, strict=True))
@@ -106,12 +106,14 @@ def _subclasses(base: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
 
 
 def _introduction(kind: type[msgspec.Struct]) -> str:
-    """The docstring of a struct, without its fields."""
+    """Return the docstring of a struct without the lines that describe its fields."""
     return _plain(DESCRIBED_FIELD.sub("", inspect.cleandoc(kind.__doc__ or "")))
 
 
 def _field_texts(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """The descriptions of fields, by their name on the wire; also of inherited ones."""
+    """Return the descriptions of a struct's fields from its docstring and those of its base classes, by JSON field
+    name.
+    """
     texts = {
         name: _plain(text)
         for each in reversed(kind.__mro__)
@@ -154,7 +156,9 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _callback_operation() -> dict[str, Any]:
-    """The page that a provider redirects a browser to. It is not an operation: it does nothing."""
+    """Return the OpenAPI entry of the page that a provider redirects browsers to. No operation of the appliance runs
+    there.
+    """
     page = {
         "description": "The page.",
         "headers": _REQUEST_ID,
@@ -181,7 +185,7 @@ def _callback_operation() -> dict[str, Any]:
 
 
 def _describe_access(operation: Operation[Any, Any]) -> Iterator[str]:
-    """Sentences about who can call an operation."""
+    """Yield sentences about who can call an operation."""
     rights = operation.rights
     if rights.access is Access.LOCAL:
         yield "Available only on the appliance's own computer."
@@ -226,7 +230,7 @@ def _parameters(
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an optional parameter: in a request there is no null."""
+    """Return the schema of an optional parameter without the choice of null, which a request cannot express."""
     choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     return choices[0] if len(choices) == 1 else schema
 
@@ -243,7 +247,7 @@ def _responses(route: Route, schema_of: dict[Any, Any], shown: Mapping[str, Any]
 
 
 def _results(operation: Operation[Any, Any]) -> tuple[Any, ...]:
-    """The success responses of an operation."""
+    """Return the types that an operation can return."""
     return body_types(operation.result) or (operation.result,)
 
 
@@ -276,7 +280,11 @@ def _envelope(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _file(route: Route) -> dict[str, Any]:
-    """A file with its name. Generators of clients know bytes by this schema, and by the media type of any bytes."""
+    """Return the OpenAPI description of a file as a response.
+
+    The schema `binary` and the type `application/octet-stream` are there for client generators, which recognize bytes
+    by them.
+    """
     disposition = {"schema": {"type": "string"}, "required": True, "description": "Name of the file (RFC 6266)."}
     schema = {"schema": {"type": "string", "format": "binary"}}
     media = (route.media, "application/octet-stream") if route.media == "*/*" else (route.media,)

@@ -12,14 +12,14 @@ from mailbox_appliance.web.http import Response, TrustedProxies, find_client_add
 
 
 def healthz(appliance: Appliance) -> Response:  # noqa: ARG001 - every page gets it
-    """Respond that the appliance answers requests."""
+    """Return the response of the health check, which shows that the appliance answers requests."""
     return Response(200, b"ok\n", media_type="text/plain; charset=utf-8")
 
 
 def require_observer(appliance: Appliance, environ: Mapping[str, Any], proxies: TrustedProxies) -> None:
-    """Raise Denied unless the request comes from this computer or from an address in `metrics.allowed`.
+    """Raise Denied unless the request comes from this computer or from an address in the setting `metrics.allowed`.
 
-    A client behind an untrusted proxy can be anyone, so the address of that proxy does not count.
+    An untrusted proxy hides its clients, so a request through one is refused even if the proxy's address is allowed.
     """
     allowed = TrustedProxies(appliance.settings.names("metrics.allowed"))
     if not origin_of(environ, proxies).is_local and not allowed.trusts(find_client_address(environ, proxies)):
@@ -56,7 +56,10 @@ _CALLBACK_PAGE = """<!doctype html>
 
 
 def callback_page(query: str) -> Response:
-    """Return a page that leads to the console with the result of the sign-in in its query."""
+    """Return the page to which a provider's sign-in redirects. It forwards the browser to the console.
+
+    `query`: the query string with the result of the sign-in, which the console gets in the URL fragment.
+    """
     address = escape(f"/#/oauth-callback?{urlencode(_read_callback(query))}")
     headers = (("Content-Security-Policy", _CALLBACK_POLICY), ("Referrer-Policy", "no-referrer"))
     return Response(200, _CALLBACK_PAGE.format(address=address).encode(), headers, "text/html; charset=utf-8")

@@ -1,4 +1,4 @@
-"""Texts of the OpenAPI document. Loaded only with the document, so that an idle appliance lacks them."""
+"""Texts of the OpenAPI document. Loaded only with the document, to save memory."""
 
 INTRODUCTION = """\
 Read, search and organize mail, and send it safely, over plain HTTP and JSON.

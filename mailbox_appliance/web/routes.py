@@ -1,4 +1,4 @@
-"""The route table: which operation the API offers where, and with which statuses. One row a route, on one screen."""
+"""The route table of the REST API: for each method and path, the operation and the possible statuses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,10 +46,10 @@ KEY_UPDATE = frozenset({400, 401, 403, 404, 409, 413, 415, 500, 502})
 
 @dataclass(frozen=True)
 class Route:
-    """One row of the table. `errors`: the only error statuses that it may return, apart from 405 and 500.
+    """One row of the table of routes. `errors`: the error statuses that it may return, in addition to 405 and 500.
 
-    `name`: its `operationId` in the OpenAPI document. Clients generate their method names from it, so it never changes,
-    whatever becomes of the function.
+    `name`: the `operationId` in the OpenAPI document. Client generators derive method names from it, so it never
+    changes, even if the function is renamed.
     """
 
     method: str
@@ -64,7 +64,7 @@ class Route:
     chooses_also: Callable[[Any], bool] | None = None
 
     def status_of(self, data: object) -> int:
-        """The success status of an answer."""
+        """Return the HTTP status for this successful result."""
         return self.also if self.also is not None and self.chooses_also and self.chooses_also(data) else self.success
 
 

@@ -1,9 +1,9 @@
-"""The HTTP and HTTPS server, based on waitress. It knows neither routes nor operations.
+"""The HTTP and HTTPS server, based on the library waitress. It knows neither the routes nor the operations of the API.
 
-server           listeners with a loop each, groups of them, the workers they share
-connection       one connection: deadlines, pending output, closing, TLS
-framing          reading a request: strict framing, limits, large bodies
-memory           the memory that bodies and responses may use; large bodies in encrypted files
-selector         the sockets of a loop, and the limit of connections for each peer
+server           listeners (one open port with its own event loop), groups of listeners, and their shared workers
+connection       one connection: deadlines, unsent output, closing, TLS
+framing          reading a request: strict parsing, limits, large bodies
+memory           the memory that bodies and responses may use; large bodies in encrypted temporary files
+selector         the sockets that an event loop waits for, and the limit of connections for each client address
 task_queue       requests that wait for a worker
 """

@@ -1,8 +1,8 @@
-"""One connection: its deadlines, its responses, pending output, closing, and TLS.
+"""One connection of the HTTP server: deadlines, responses, unsent output, closing, and TLS.
 
-Pending output waits in memory. A worker does not wait for the client to read a response: the connection's next request
-waits, and so does the rest of a streamed response. Only a response that the application itself writes in several parts
-occupies its worker until the client reads or its deadline passes.
+Output that the client has not read yet waits in memory, so a worker does not wait for slow clients. Until the client
+has read enough, the connection's next request and the rest of a streamed response wait too. Only a response that the
+application itself writes in several parts occupies its worker until the client reads it or its deadline passes.
 
 Waitress internals used (pinned to 3.0.*), in addition to ClientDisconnected:
 
@@ -65,10 +65,12 @@ _SERVER_ERRORS = {
 
 
 class ErrorResponseTask(ErrorTask):
-    """An error response of the server itself, after which the connection is closed."""
+    """Sends the error response for a request that the server refuses before the application sees it, then closes the
+    connection.
+    """
 
     def execute(self) -> None:
-        """Write the response; the request has an `error`."""
+        """Write the response for `self.request.error`."""
         error = self.request.error
         code, message = _error_text(error)
         self.version = "1.1"
@@ -90,9 +92,11 @@ def _error_text(error: Any) -> tuple[str, str]:
 
 
 def _prepare_error(task: Any, number: int, code: str, message: str, places: tuple[str, ...] = ()) -> bytes:
-    """Make a task's response an error of the server itself; return its body, which the caller writes.
+    """Set status and header fields of a task for an error response, log the error, and return the JSON body, which the
+    caller writes.
 
-    `places`: the position of the reason in its message.
+    `number`: the HTTP status. `code`, `message`: the API error. `places`: the faulty parts of the request, such as
+    `header:Cookie`.
     """
     status, request_id = HTTPStatus(number), new_id("req")
     level = logging.ERROR if status == HTTPStatus.INTERNAL_SERVER_ERROR else logging.INFO
@@ -112,20 +116,20 @@ def _add_retry_after(task: Any, problem: Problem) -> None:
 
 
 class ResponseBody(Protocol):
-    """A body that the application produces while it is written."""
+    """The interface of a streamed body, which the application produces while it is sent."""
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield its pieces."""
+        """Yield the body in pieces."""
 
     def close(self) -> None:
-        """Release it, whether it was written or not."""
+        """Release the resources of the body, whether it was sent or not."""
 
 
 class ResponseTask(WSGITask):
-    """A response of the application.
+    """Runs the application for one request and writes its response.
 
-    A streamed body occupies no worker: its rest is queued as a `ResponseRemainder` before the connection's next
-    request, and continues when the client has read enough.
+    A streamed body occupies no worker while the client reads: the rest is queued as a `ResponseRemainder` before the
+    connection's next request, and continues once the client has read enough.
     """
 
     wrote_header = False
@@ -138,7 +142,7 @@ class ResponseTask(WSGITask):
     _is_last = False
 
     def service(self) -> None:
-        """Write the response, or as much of it as the client can take now."""
+        """Write the response, or as much of it as the client accepts now."""
         self.rest = None
         try:
             super().service()
@@ -147,12 +151,15 @@ class ResponseTask(WSGITask):
                 self.close()
 
     def close(self) -> None:
-        """Release the streamed body."""
+        """Close the streamed body, if there is one."""
         if self._body is not None:
             self._body.close()
 
     def execute(self) -> None:
-        """Run the application and write its response; if there is no memory for it, send an error instead."""
+        """Run the application and write its response, or continue a streamed one.
+
+        If no memory is left for the response, send 503 instead.
+        """
         if self._is_streamed():
             self._continue()
             return
@@ -170,7 +177,7 @@ class ResponseTask(WSGITask):
             self.wrote_header = True
 
     def finish(self) -> None:
-        """End the response, unless more of it follows."""
+        """End the response, unless the rest of a streamed body is still to be written."""
         if not self._is_paused():
             super().finish()
 
@@ -209,7 +216,7 @@ class ResponseTask(WSGITask):
         super().write(data)
 
     def get_environment(self) -> dict[str, Any]:
-        """Return the WSGI environment, with the size of a discarded body."""
+        """Return the WSGI environment of the request, including the size of a body that the server did not keep."""
         environ: dict[str, Any] = super().get_environment()
         environ.pop("wsgi.file_wrapper", None)  # it would write objects that are not bytes
         environ[STREAM_BODY] = self._take_stream
@@ -220,7 +227,9 @@ class ResponseTask(WSGITask):
         return environ
 
     def build_response_header(self) -> bytes:
-        """Return the header, which announces if the connection ends with this response."""
+        """Return the header. It contains `Connection: close` if the server will close the connection after this
+        response.
+        """
         if self.request.unread or self.channel.server.draining:
             self.channel.lingers = True
             self.set_close_on_finish()
@@ -228,7 +237,7 @@ class ResponseTask(WSGITask):
 
 
 class ResponseRemainder:
-    """The rest of a response; queued where the connection's next request would be."""
+    """The rest of a streamed response. It waits in the connection's queue of requests, before the next request."""
 
     error = None
 
@@ -238,14 +247,14 @@ class ResponseRemainder:
         self.version, self.headers, self.path = request.version, request.headers, request.path
 
     def close(self) -> None:
-        """Release the response, unless it has continued."""
+        """Close the response, unless a worker has continued it and queued a newer remainder."""
         if self.answer.rest is self:
             self.answer.rest = None
             self.answer.close()
 
 
 def create_task(channel: Any, request: Any) -> ResponseTask:
-    """Return the task of a request: a new one, or the one of a response that continues."""
+    """Return the task for a queued entry: a new task for a request, the existing one for a `ResponseRemainder`."""
     return request.answer if isinstance(request, ResponseRemainder) else ResponseTask(channel, request)
 
 
@@ -256,27 +265,32 @@ _RETRY_AFTER = 5
 
 
 class QuietLogger:
-    """Replaces Waitress's logger, whose lines quote paths (a download's is secret) and addresses."""
+    """Replaces Waitress's logger, whose lines would reveal client addresses and request paths, including secret
+    download links.
+    """
 
     def info(self, message: str) -> None:
-        """Log nothing: it is only about clients that disconnected."""
+        """Log nothing: Waitress uses this level only for clients that disconnected."""
 
     def warning(self, message: str, *counts: int) -> None:
-        """Log how many threads or requests did not end in time."""
+        """Log that threads or requests did not end in time. `counts`: the numbers for the placeholders in `message`."""
         log.warning("server_stop_incomplete", extra={"why": message % counts})
 
     def exception(self, message: str, *_: object) -> None:
-        """Log the type of the failure and its place in the code."""
+        """Log the type of the exception and its traceback, without the message."""
         # "Socket error" is Waitress's text for a client that disconnected; it passes nothing else to tell it by.
         log.log(logging.DEBUG if message == "Socket error" else logging.ERROR, "connection_failed", exc_info=True)
 
     def log(self, level: int, _message: str) -> None:
-        """Log that wasyncore reported an event of a socket."""
+        """Log that wasyncore, Waitress's event loop, reported an event of a socket. The message is dropped."""
         log.log(level, "socket_event")
 
 
 class HttpConnection(HTTPChannel):
-    """One connection. Times are seconds of the monotonic clock."""
+    """One connection of a client: reads requests, queues them for workers, and sends responses.
+
+    Times are seconds of the monotonic clock.
+    """
 
     parser_class, task_class, error_task_class = IncomingRequest, staticmethod(create_task), ErrorResponseTask
     logger = QuietLogger()
@@ -299,9 +313,10 @@ class HttpConnection(HTTPChannel):
         self.outbufs = [OutputBuffer()]
 
     def waiting(self, now: float) -> float:
-        """Return for how many seconds the server has waited for this client, beyond the time that its data may take.
+        """Return the seconds that the server has waited for this client to send a request or the rest of one.
 
-        It is 0 or less while the client waits for a response.
+        Time that the bytes received so far may take at the slowest accepted upload rate is subtracted, so the value can
+        be negative. It is 0 while the client waits for a response.
         """
         if self.owes() or self.will_close:
             return 0.0
@@ -312,34 +327,40 @@ class HttpConnection(HTTPChannel):
 
     @property
     def is_with_worker(self) -> bool:
-        """Whether a worker can change which events the loop must wait for."""
+        """Whether a worker is answering a request. The worker can change whether the loop must wait for reading or
+        writing.
+        """
         return bool(self.requests) and not self.paused
 
     def owes(self) -> bool:
-        """Whether a complete request is still to be answered, or part of a response to be sent."""
+        """Whether a complete request is still to be answered, or part of a response still to be sent."""
         return bool(self.requests or self.total_outbufs_len or self.close_when_flushed)
 
     def is_idle(self) -> bool:
-        """Whether closing the connection loses at most an incomplete request."""
+        """Whether the connection can be closed without losing a response; at most an incomplete request is lost."""
         return not self.owes() and self.lingers_until is None
 
     def is_sending(self) -> bool:
-        """Whether a request is arriving, or may be about to, since the connection is new."""
+        """Whether a request is arriving, or may still arrive because the connection is new."""
         return self.request is not None or time.monotonic() < self.expected_until
 
     def has_unread(self) -> bool:
-        """Whether the socket has unread data from the client. Safe on a TLS connection too."""
+        """Whether data from the client waits in the socket. Also works for TLS, because the data is only peeked at."""
         try:
             return bool(socket.socket.recv(self.socket, 1, socket.MSG_PEEK))
         except OSError:
             return False
 
     def expect(self) -> None:
-        """Allow a short time for a request to arrive, in case the listener ends now."""
+        """Give the client a few seconds to send a request before a listener that is ending closes this connection."""
         self.expected_until = time.monotonic() + self.server.bounds.first_bytes
 
     def check(self, now: float) -> None:
-        """Close the connection, or refuse its request, if a deadline has passed. Called by the loop."""
+        """Refuse an incomplete request with 408, or close the connection, if its deadline has passed. Called by the
+        loop.
+
+        `now`: the monotonic time.
+        """
         if self.request is not None and self.waiting(now) > self.server.request_timeout:
             self.refuse(RequestTimeout())
         elif self._has_timed_out(now):
@@ -360,7 +381,11 @@ class HttpConnection(HTTPChannel):
         return now - self.progress[1]
 
     def refuse(self, error: BadRequest) -> None:
-        """Answer an incomplete request with this error, and close. Called by the loop."""
+        """Answer a request that has not arrived completely with this error, then close the connection. Called by the
+        loop.
+
+        Does nothing if no request is arriving.
+        """
         with self.requests_lock:
             request = self.request
             if request is None or self.requests or self.lingers_until is not None:
@@ -371,7 +396,10 @@ class HttpConnection(HTTPChannel):
             self.server.add_task(self)
 
     def received(self, data: bytes) -> bool:
-        """Process the client's data; while the connection lingers, discard it, up to a limit."""
+        """Process data from the client; return whether it was accepted.
+
+        After the last response, while the connection waits for the client to close, data is discarded up to a limit.
+        """
         if self.lingers_until is None:
             self.expected_until = 0.0
             return bool(super().received(data))
@@ -381,7 +409,7 @@ class HttpConnection(HTTPChannel):
         return False
 
     def service(self) -> None:
-        """Answer one request, in a worker."""
+        """Answer the first queued request. Called in a worker thread."""
         request, self.rested = self.requests[0], math.inf
         try:
             super().service()
@@ -395,9 +423,10 @@ class HttpConnection(HTTPChannel):
     # Pending output and its memory: `part` covers pending or promised bytes beyond the connection's own share.
 
     def make_room(self, size: int, *, waits: bool) -> None:
-        """Reserve memory for this much output; `waits`: until the client has read some of the pending output.
+        """Reserve memory for `size` more bytes of output.
 
-        Raises TooBusy if no memory is left, and ClientDisconnected.
+        `waits`: block first until the client has read enough of the earlier output. Raises TooBusy if no memory is
+        left, and ClientDisconnected.
         """
         with self.outbuf_lock:
             while waits and self.connected and self.is_ahead():
@@ -414,11 +443,13 @@ class HttpConnection(HTTPChannel):
         return self.part.resize(max(0, self.total_outbufs_len + self.promised - self.adj.free_memory))
 
     def is_ahead(self) -> bool:
-        """Whether the client has read too little to write more now."""
+        """Whether so much output is unsent that no more should be written now."""
         return bool(self.total_outbufs_len > self.adj.outbuf_high_watermark)
 
     def write_soon(self, data: bytes) -> int:
-        """Send data now or when the client reads. Raises ClientDisconnected."""
+        """Queue data and send as much as the socket accepts now; return the length of `data`. Raises
+        ClientDisconnected.
+        """
         with self.outbuf_lock:
             if not self.connected:
                 raise ClientDisconnected
@@ -438,12 +469,15 @@ class HttpConnection(HTTPChannel):
         return sent
 
     def _flush_outbufs_below_high_watermark(self) -> None:
-        """Do nothing. Waitress would block the worker before the next request; here that request waits (see
-        `pauses`).
+        """Do nothing. Waitress would block the worker until the client has read enough; here the next request stays
+        queued instead (see `pauses`).
         """
 
     def pauses(self) -> bool:
-        """Whether the next request must wait until the client has read enough; the loop then starts it."""
+        """Return whether the next request must stay queued until the client has read enough of the earlier responses.
+
+        The loop starts it then.
+        """
         with self.outbuf_lock:
             self.paused = self.connected and self.is_ahead()
             return self.paused
@@ -456,11 +490,14 @@ class HttpConnection(HTTPChannel):
             self.server.resume(self)
 
     def writable(self) -> bool:
-        """Whether the loop has work here when the socket accepts data."""
+        """Whether the loop should call `handle_write` when the socket accepts data."""
         return self.paused or bool(super().writable())
 
     def handle_write(self) -> None:
-        """Send pending output. When all is sent, shut down only the sending side of a lingering connection."""
+        """Send output, then let the next request start if enough was read.
+
+        After the last response on a connection that waits for the client to close, shut down only the sending side.
+        """
         if not (self.lingers and self.close_when_flushed):
             super().handle_write()
             self._resume()
@@ -481,13 +518,13 @@ class HttpConnection(HTTPChannel):
             self.will_close = True
 
     def cancel(self) -> None:
-        """Drop the requests that no worker has started."""
+        """Drop the requests that no worker has started, when the server stops."""
         for request in self.requests:
             request.close()
         super().cancel()
 
     def handle_close(self) -> None:
-        """Close the connection, and release the memory of an incomplete request and of unsent responses."""
+        """Close the connection, and release the memory of an incomplete request and of unsent output."""
         if self.request is not None:
             self.request.close()
         super().handle_close()
@@ -514,7 +551,9 @@ _RECEIVE_SIZE = 64 * 1024
 
 
 class TlsConnection(HttpConnection):
-    """A TLS connection, with `server.context` as it was when the connection was made."""
+    """A TLS connection. Uses the certificate that the listener (`server.context`) had when the connection was
+    accepted.
+    """
 
     handshaking = True
     wants_write = False  # OpenSSL must send something of its own before it reads: a flight, or an answer to KeyUpdate
@@ -533,19 +572,23 @@ class TlsConnection(HttpConnection):
         return super()._has_timed_out(now)
 
     def readable(self) -> bool:
-        """Whether the loop should read here. Not while OpenSSL must write first: unread data would keep the loop
-        spinning.
+        """Whether the loop should wait for data from the client.
+
+        False while OpenSSL must send something first: unread data would otherwise wake the loop again and again.
         """
         if self.wants_write:
             return False
         return not self.will_close if self.handshaking else bool(super().readable())
 
     def writable(self) -> bool:
-        """Whether the loop has work here when the socket accepts data."""
+        """Whether the loop should call `handle_write` when the socket accepts data."""
         return self.wants_write or (self.will_close if self.handshaking else super().writable())
 
     def handle_read(self) -> None:
-        """Continue the handshake, or read a record. OpenSSL buffers none, so poll reports the records that follow."""
+        """Continue the handshake, or read and process one TLS record.
+
+        OpenSSL keeps no further record in its buffer, so the loop learns of the next one from the socket.
+        """
         if not self.connected or self.will_close:
             return
         data = self._receive()
@@ -558,7 +601,9 @@ class TlsConnection(HttpConnection):
             self.expected_until = math.inf
 
     def _receive(self) -> bytes | None:
-        """Return data from the client: empty if it closed or broke the protocol, None if there is nothing now."""
+        """Return data from the client. Empty: the client closed the connection or broke the protocol. None: nothing to
+        read now.
+        """
         size = self.adj.recv_bytes
         try:
             with self._tls:
@@ -579,8 +624,9 @@ class TlsConnection(HttpConnection):
             return b""
 
     def send(self, data: Any, do_close: bool = True) -> int:
-        """Send what the socket accepts now; return 0 for nothing. Workers may call it too, since they hold
-        `outbuf_lock`.
+        """Send as many bytes as the socket accepts now; return their number, 0 for none or after a failure.
+
+        Workers may call this too, since they hold `outbuf_lock`. `do_close`: close the connection if sending fails.
         """
         try:
             with self._tls:
@@ -596,7 +642,7 @@ class TlsConnection(HttpConnection):
         return 0
 
     def handle_write(self) -> None:
-        """Send pending output: OpenSSL's own data first, then responses, and close_notify after the last one."""
+        """Send output in this order: OpenSSL's own data, the responses, and close_notify after the last response."""
         if self.wants_write:
             self.handle_read()
         if self.handshaking:
@@ -606,15 +652,16 @@ class TlsConnection(HttpConnection):
             super().handle_write()
 
     def _holds_goodbye_back(self) -> bool:
-        """Whether only close_notify is still to be sent on a connection that is about to close."""
+        """Whether a connection that is about to close has sent all output, but cannot send close_notify yet."""
         if not self.close_when_flushed or self.will_close:
             return False
         self._flush_exception(self._flush_some)
         return not (self.total_outbufs_len or self.will_close or self._say_goodbye())
 
     def _say_goodbye(self) -> bool:
-        """Send close_notify (RFC 8446 6.1) without waiting for the client's; return False if nothing can be sent
-        now.
+        """Send close_notify (RFC 8446 6.1), the end of the TLS connection, without waiting for the client's own.
+
+        Returns False if the socket accepts nothing now.
         """
         with self._tls:
             if self.connected and not self.said_goodbye:
@@ -628,7 +675,9 @@ class TlsConnection(HttpConnection):
         return True
 
     def handle_close(self) -> None:
-        """Close the connection, with close_notify unless a response was cut off: it must not look complete."""
+        """Close the connection. Send close_notify first, except after an incomplete response, which must not look
+        complete.
+        """
         if self.handshaking:
             self.server.handshakes_failed += self.connected
         elif not (self.requests or self.total_outbufs_len):

@@ -1,12 +1,13 @@
-"""Reading a request: strict framing, limits, and bodies that are kept or only counted.
+"""Reading of HTTP requests: strict parsing, limits, and large bodies.
 
-A body is only counted if it exceeds the limit, or if no memory is left for another large one.
+A body that exceeds the limit, or for which no memory is left, is not kept: only its bytes are counted.
 
-This closes what Waitress 3.0 leaves open: numbers and addresses that make it raise, framing that two servers could read
-differently, endless chunk lines, `Expect` without a body. Waitress internals used: of HTTPRequestParser `received`,
-`parse_header`, `header_plus`, `headers_finished`, `completed`, `error`, `chunked`, `content_length`, `body_rcv`,
-`expect_continue`, `version`, `headers`, `header_bytes_received`, `body_bytes_received`, `close`; of ChunkedReceiver
-`control_line`, `trailer`, `chunk_remainder`, `buf`; FixedStreamReceiver, ParsingError, BadRequest.
+This parser refuses input that Waitress 3.0 handles badly: numbers and addresses that make it raise, a body length that
+a proxy and this server could read differently, endless chunk lines, `Expect` without a body. Waitress internals used:
+of HTTPRequestParser `received`, `parse_header`, `header_plus`, `headers_finished`, `completed`, `error`, `chunked`,
+`content_length`, `body_rcv`, `expect_continue`, `version`, `headers`, `header_bytes_received`, `body_bytes_received`,
+`close`; of ChunkedReceiver `control_line`, `trailer`, `chunk_remainder`, `buf`; FixedStreamReceiver, ParsingError,
+BadRequest.
 """
 
 import re
@@ -43,7 +44,9 @@ class RequestTimeout(BadRequest):
 
 
 class RequestAborted(BadRequest):
-    """The server no longer waits for the rest of a request, for a reason of its own."""
+    """The server stops reading a request that has not arrived completely, for the reason in `problem`. The status is
+    503.
+    """
 
     code = 503
     reason = "Service Unavailable"
@@ -54,7 +57,9 @@ class RequestAborted(BadRequest):
 
 
 class BadField(BadRequest):
-    """The value of a header field contains a forbidden character. `name`: the field's, as the client wrote it."""
+    """The value of a header field contains a forbidden character. `name`: the name of the field, as the client wrote
+    it.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__("A header field contains a control character")
@@ -62,7 +67,7 @@ class BadField(BadRequest):
 
 
 class DiscardedBody:
-    """A body that is counted but not kept, in place of Waitress's buffer."""
+    """Counts the bytes of a body instead of keeping them. Replaces Waitress's buffer."""
 
     def __init__(self, size: int = 0) -> None:
         self.size = size
@@ -79,7 +84,7 @@ class DiscardedBody:
         return BytesIO()
 
     def close(self) -> None:
-        """Do nothing, since nothing is held."""
+        """Do nothing: no bytes are kept."""
 
 
 class ChunkedBody(ChunkedReceiver):
@@ -88,7 +93,7 @@ class ChunkedBody(ChunkedReceiver):
     error: BadRequest | None = None
 
     def received(self, data: bytes) -> int:
-        """Consume the bytes of this body; return their number."""
+        """Process the bytes at the beginning of `data` that belong to this body; return their number."""
         if self.chunk_remainder >= len(data):
             return super().received(data)
         taken = 0
@@ -101,10 +106,10 @@ class ChunkedBody(ChunkedReceiver):
 
 
 class IncomingRequest(HTTPRequestParser):
-    """One request while it arrives.
+    """Parses one request while it arrives.
 
-    `adj.max_stored_body` is the largest body that is kept for the application, `adj.free_memory` the largest that is
-    kept without reserving a part of `adj.memory`.
+    `adj.max_stored_body`: bytes of the largest body that is kept for the application. `adj.free_memory`: bytes of the
+    largest body that is kept without reserving memory from the shared budget `adj.memory`.
     """
 
     error: BadRequest | None = None
@@ -126,11 +131,13 @@ class IncomingRequest(HTTPRequestParser):
 
     @property
     def discarded_bytes(self) -> int:
-        """The size of a body that is not kept: the bytes read of it, or its announced length."""
+        """The size of a body that is not kept: the bytes counted so far, or the announced length if it was not read at
+        all.
+        """
         return self.content_length if self.unread else len(self.body_rcv)
 
     def received(self, data: bytes) -> int:
-        """Consume the bytes of this request; return their number."""
+        """Process the bytes at the beginning of `data` that belong to this request; return their number."""
         taken = super().received(data)
         if self._bad_field is not None:
             self.error = BadField(self._bad_field)
@@ -152,10 +159,10 @@ class IncomingRequest(HTTPRequestParser):
             self.error, self.completed = BadRequest("This port expects plain HTTP, but the client started TLS"), True
 
     def _reserve_memory(self, size: int) -> None:
-        """Reserve memory for the data that has arrived, a step ahead.
+        """Reserve memory for the `size` bytes of the body that have arrived, and for up to 1 MiB more.
 
-        An announced length reserves none: otherwise clients that announce large bodies and send nothing would block
-        others.
+        If there is not enough memory, or the body exceeds the limit, discard it. The announced length does not count:
+        otherwise clients that announce large bodies and send nothing would block others.
         """
         most = self.adj.max_stored_body
         if size > most and not self.too_large:
@@ -173,7 +180,7 @@ class IncomingRequest(HTTPRequestParser):
             self.part.resize(size)
 
     def _has_failed(self) -> bool:
-        """Whether the disk refused a body, which is reported like missing memory."""
+        """Whether the body could not be written to the disk. The client gets the same error as for a lack of memory."""
         body = self.body_rcv.getbuf()
         return isinstance(body, RequestBody) and body.has_failed
 
@@ -183,7 +190,7 @@ class IncomingRequest(HTTPRequestParser):
         self.part.resize(0)
 
     def parse_header(self, header_plus: bytes) -> None:
-        """Read the request line and the header. Raises ParsingError."""
+        """Parse the request line and the header, and choose how to read the body. Raises ParsingError."""
         try:
             super().parse_header(header_plus)
         except ParsingError:
@@ -210,7 +217,9 @@ class IncomingRequest(HTTPRequestParser):
             raise ParsingError("Transfer-Encoding must be `chunked`, exactly once")
 
     def _choose_host(self) -> None:
-        """Take the host of an absolute-form target instead of the Host field (RFC 9112 3.2.2). Raises ParsingError."""
+        """Use the host of an absolute URL in the request line instead of the Host field (RFC 9112 3.2.2). Raises
+        ParsingError.
+        """
         if self.proxy_scheme and not self.proxy_netloc:
             raise ParsingError("The address has no host")  # RFC 9110 4.2.1
         if self.proxy_netloc:

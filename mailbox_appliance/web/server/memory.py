@@ -1,8 +1,8 @@
-"""The memory of bodies and responses: limited for all connections; large bodies are in encrypted temporary files.
+"""The memory that request bodies and unsent responses may use. Large bodies are kept in encrypted temporary files.
 
-A connection holds up to `ServerBounds.free_memory` of a body, or of a response that its client has not read yet. A
-larger one reserves its size in one `MemoryBudget`, which all listeners share, and is refused if too little is left.
-With the usual limits the worst case is:
+Each connection may hold up to `ServerBounds.free_memory` bytes of a body, and as much of a response that its client has
+not read yet. Anything larger must reserve its size in one `MemoryBudget` that all listeners share, and is refused if
+too little is left. With the usual limits the worst case is:
 
     small ones   1 MiB a connection: 32 MiB for a remote peer, 256 MiB for a local address, and 1 GiB for a listener
                  that many peers fill together (1024 connections), until their deadlines end it
@@ -34,14 +34,16 @@ _JOIN_BELOW = 16 * 1024
 
 
 class MemoryBudget:
-    """A number of bytes that all reservations share. `folder`: where large bodies are, encrypted."""
+    """A number of bytes that all reservations share. `folder`: the folder for encrypted files with large bodies."""
 
     def __init__(self, size: int, folder: Path | None = None) -> None:
         self.size, self.taken, self.folder = size, 0, folder
         self._lock = Lock()
 
     def exchange(self, old: int, new: int) -> bool:
-        """Replace a reservation by one of another size. Return False, and change nothing, if too little is left."""
+        """Change the size of a reservation from `old` to `new` bytes. Returns False, and changes nothing, if too little
+        is left.
+        """
         with self._lock:
             if new > old and self.taken + new - old > self.size:
                 return False
@@ -50,13 +52,15 @@ class MemoryBudget:
 
 
 class MemoryReservation:
-    """The bytes that one holder has reserved. One thread at a time may resize it."""
+    """The bytes that one request or connection has reserved in a `MemoryBudget`. One thread at a time may resize it."""
 
     def __init__(self, memory: MemoryBudget) -> None:
         self._memory, self.size = memory, 0
 
     def resize(self, size: int) -> bool:
-        """Reserve this many bytes from now on. Return False, and change nothing, if too little is left."""
+        """Change the reservation to `size` bytes in total. Returns False, and changes nothing, if too little is
+        left.
+        """
         if not self._memory.exchange(self.size, size):
             return False
         self.size = size
@@ -64,7 +68,7 @@ class MemoryReservation:
 
 
 class RequestBody:
-    """A body while it arrives: in memory, and from `LARGE` bytes on in an encrypted temporary file."""
+    """Collects a request body while it arrives: in memory, and beyond `LARGE` bytes in an encrypted temporary file."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._file, self._size, self._folder = BytesIO(), 0, folder
@@ -94,7 +98,7 @@ class RequestBody:
             self.has_failed = True
 
     def getfile(self) -> "BytesIO | SpooledFile":
-        """Return the file for the application. Reading all of it returns the bytes in memory without a copy."""
+        """Return the body as a file for the application. If it is in memory, reading all of it makes no copy."""
         if self._spool is not None:
             return SpooledFile(self._spool.content())
         self._file.getvalue()  # cuts surplus memory at the end, without which reading would copy
@@ -102,27 +106,31 @@ class RequestBody:
         return self._file
 
     def close(self) -> None:
-        """Release it. Data that the application has read from a small body stays valid; a large one is deleted."""
+        """Release the memory or delete the temporary file. Bytes that the application read from memory stay valid."""
         self._file.close()
         if self._spool is not None:
             self._spool.close()
 
 
 class SpooledFile:
-    """A large body as a file for WSGI (PEP 3333), or as `content`."""
+    """A large body in a temporary file: readable as a file, as WSGI requires (PEP 3333), or piece by piece as
+    `content`.
+    """
 
     def __init__(self, content: Content) -> None:
         self.content, self._position = content, 0
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes; without a size all that are left."""
+        """Return the next `size` bytes, fewer at the end; without a size, all remaining bytes."""
         end = len(self.content) if size < 0 else min(len(self.content), self._position + size)
         start, self._position = self._position, end
         return self.content.part(start, end).read()
 
 
 class OutputBuffer:
-    """Pending output, in the pieces in which it was written, so that large ones are not copied."""
+    """Output that is still to be sent. It stays in the pieces in which it was written, so that large ones are not
+    copied.
+    """
 
     def __init__(self) -> None:
         self._pieces: deque[memoryview] = deque()
@@ -132,18 +140,18 @@ class OutputBuffer:
         return self._size
 
     def append(self, data: bytes) -> None:
-        """Append data. Small pieces are joined, so that short responses are sent together."""
+        """Add data at the end. Small pieces are joined, so that short responses are sent together."""
         self._size += len(data)
         if self._pieces and len(self._pieces[-1]) + len(data) <= _JOIN_BELOW:
             data = bytes(self._pieces.pop()) + data
         self._pieces.append(memoryview(data))
 
     def get(self, size: int) -> memoryview | bytes:
-        """Return the next bytes to send, at most this many."""
+        """Return the next bytes to send, at most `size`, without removing them; empty if there are none."""
         return self._pieces[0][:size] if self._pieces else b""
 
     def skip(self, size: int, _prune: bool = False) -> None:
-        """Drop this many bytes that have been sent."""
+        """Remove the first `size` bytes after they were sent. They must belong to one piece."""
         self._size -= size
         first = self._pieces.popleft()
         if size < len(first):
@@ -165,7 +173,10 @@ _MAX_CONNECTIONS = 480 if sys.platform == "win32" else 1024
 
 @dataclass(frozen=True)
 class ServerBounds:
-    """Limits that are not settings: bytes, seconds, and connections of one listener (see `memory` for their sum)."""
+    """Limits of the server that are not settings, in bytes, seconds, and connections of one listener.
+
+    The docstring of this module adds up the memory that they allow.
+    """
 
     max_body: int = 38 * MEBIBYTE  # larger ones are discarded, and the application is informed
     max_discarded: int = 256 * MEBIBYTE  # larger ones are refused without reading them
@@ -188,7 +199,11 @@ DEFAULT_BOUNDS = ServerBounds()
 
 
 def waitress_adjustments(bounds: ServerBounds, request_timeout: float, scheme: str) -> Adjustments:
-    """Return Waitress's settings for these limits, without the addresses, which it would look up."""
+    """Return the configuration of Waitress for these limits.
+
+    It contains no address to listen on, since Waitress would look it up. `request_timeout`: seconds. `scheme`: `http`
+    or `https`.
+    """
     told = Adjustments(
         host="127.0.0.1",
         ident=None,

@@ -1,10 +1,14 @@
-"""The sockets of one loop, and the limit of connections for each peer.
+"""The sockets that an event loop waits for, and the limit of connections for each client address.
 
-Waitress asks every connection in every turn which events it needs, and registers it with the system again. With
-hundreds of idle or stalled connections, that delays every other request two or three times. Here a registration stays.
-A connection is asked again after an event on it, in each turn while a worker has it, and with all others when deadlines
-are checked (`SocketSelector.poll_all`). This replaces the socket map and `wasyncore.loop` of Waitress (pinned to
-3.0.*), and uses `wasyncore.read` and `write`.
+In every pass of its loop, Waitress asks every connection whether it wants to read or write, and registers it with the
+operating system again. With hundreds of idle connections, that delays every other request two or three times. Here a
+registration stays, and a connection is asked again only in these cases:
+
+- after an event on it
+- in each pass while a worker answers its request
+- with all others, when deadlines are checked (`SocketSelector.poll_all`)
+
+This replaces the socket map and `wasyncore.loop` of Waitress (pinned to 3.0.*), and uses `wasyncore.read` and `write`.
 """
 
 import logging
@@ -24,7 +28,11 @@ from mailbox_appliance.web.server.connection import HttpConnection
 
 
 class SocketSelector(dict[int, Any]):
-    """The listener's socket, its trigger and its connections, by descriptor. Only for the loop's thread."""
+    """The sockets of one listener by file descriptor: the listening socket, its connections, and the pipe that wakes
+    its loop.
+
+    Only the loop's thread may use it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +51,9 @@ class SocketSelector(dict[int, Any]):
             self._selector.unregister(descriptor)
 
     def poll(self, timeout: float) -> None:
-        """Wait for at most this many seconds, then let the sockets that are ready read or write."""
+        """Wait at most `timeout` seconds for events, then call the read and write handlers of the sockets that are
+        ready.
+        """
         asked, self._to_update = (list(self) if self.poll_all else self._to_update), set()
         self.poll_all = False
         for descriptor in asked:
@@ -98,26 +108,35 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PeerLimits:
-    """The limits of connections for one peer, and for a local one or a trusted proxy, which carries many clients."""
+    """The maximum number of connections for one client address (`per_peer`), and for a local address or a trusted
+    proxy, which many clients share (`per_local_peer`).
+
+    `trusted`: whether an address is a trusted proxy.
+    """
 
     per_peer: int = 32
     per_local_peer: int = 256
     trusted: Callable[[str], bool] | None = None
 
     def is_shared_peer(self, host: str) -> bool:
-        """Whether this peer is local, or a trusted proxy."""
+        """Whether this IP address is local or a trusted proxy, so that many clients may share it."""
         address = host.partition("%")[0]
         return ip_address(address).is_loopback or (self.trusted is not None and self.trusted(address))
 
 
 def peer_of(host: str) -> str:
-    """Return the key by which connections are counted: the IPv4 address, or the /64 of an IPv6 one."""
+    """Return the key by which connections of one client are counted: its IPv4 address, or the /64 network of its IPv6
+    address.
+    """
     address = ip_address(host.partition("%")[0])
     return address.packed[:8].hex() if isinstance(address, IPv6Address) else host
 
 
 def drop_longest_waiting(channels: Sequence[HttpConnection], patience: float) -> bool:
-    """Close the connection that the server has waited for longest; return False if none exceeds `patience` seconds."""
+    """Close the one of these connections whose client has kept the server waiting longest.
+
+    Returns False, and closes none, if that wait is not longer than `patience` seconds.
+    """
     now = time.monotonic()
     longest = max(channels, key=lambda channel: channel.waiting(now), default=None)
     if longest is None or longest.waiting(now) <= patience:
@@ -127,22 +146,22 @@ def drop_longest_waiting(channels: Sequence[HttpConnection], patience: float) ->
 
 
 class FileShortage:
-    """Counts connections refused for lack of file descriptors: thousands a second are possible, so they share a log
-    line.
+    """Counts connections that were refused because the process has no file descriptor left. Thousands a second are
+    possible, so one log line reports many of them.
     """
 
     def __init__(self, again: float = 10.0) -> None:
-        """`again`: seconds between two log lines."""
+        """Start at zero. `again`: the least number of seconds between two log lines."""
         self._interval = again
         self._times, self._errno, self._reported_at = 0, 0, -math.inf
 
     def record(self, errno: int) -> None:
-        """Count one more."""
+        """Count one more refused connection. `errno`: the error number of the system."""
         self._times, self._errno = self._times + 1, errno
         self.report()
 
     def report(self) -> None:
-        """Log the number since the last line, unless that line is recent."""
+        """Log the number of refused connections since the last log line, unless that line is too recent."""
         now = time.monotonic()
         if self._times and now - self._reported_at >= self._interval:
             log.error("no_file_descriptors", extra={"errno": self._errno, "times": self._times})

@@ -1,7 +1,8 @@
-"""The HTTP server: listeners, each with its own loop, in groups, and the workers they share.
+"""The HTTP server: listeners with an event loop each, groups of listeners, and the workers that they share.
 
-Each address has its own loop, so that a problem at one does not affect the others. Waitress internals used (pinned to
-3.0.*): ThreadedTaskDispatcher's `start_new_thread`, `set_thread_count`, `shutdown`, `queue` and `active_count`.
+A listener is an open port at one address. Each has its own loop, so that a problem at one does not affect the others.
+Waitress internals used (pinned to 3.0.*): ThreadedTaskDispatcher's `start_new_thread`, `set_thread_count`, `shutdown`,
+`queue` and `active_count`.
 """
 
 import errno
@@ -60,7 +61,10 @@ class AddressInUse(CannotListen):
 
 
 def to_listen_error(address: tuple[str, int], error: OSError | ValueError, *, is_secure: bool) -> CannotListen:
-    """Return the error for an address that cannot be opened, with the next step."""
+    """Return the error to raise for an address that cannot be opened; its text names the next step.
+
+    `is_secure`: the listener is for HTTPS.
+    """
     where = _format_address(address)
     port, host = (_port_options(name, is_secure=is_secure) for name in ("port", "host"))
     number = error.errno if isinstance(error, OSError) else errno.EINVAL
@@ -80,7 +84,7 @@ def to_listen_error(address: tuple[str, int], error: OSError | ValueError, *, is
 
 
 def _port_options(name: str, *, is_secure: bool) -> str:
-    """Return the options that set another port or host."""
+    """Return the settings and options that set another port or host, for the text of an error."""
     if is_secure:
         return f"`https enable --{name}`, `serve --https-{name}` or the setting server.https_{name}"
     return f"--{name} or the setting server.{name}"
@@ -92,10 +96,9 @@ def _format_address(address: tuple[str, int]) -> str:
 
 
 def socket_address(host: str, port: int) -> tuple[Any, ...]:
-    """Return the socket address of an IP address, as `socket.getaddrinfo` does. No name is looked up, which could
-    block.
+    """Return family, type, protocol and address of a socket for an IP address, as `socket.getaddrinfo` does.
 
-    Raises ValueError, OSError.
+    Host names are not looked up, since that could block. Raises ValueError if `host` is not an IP address, and OSError.
     """
     ip_address(host)
     numeric = socket.AI_NUMERICHOST | socket.AI_PASSIVE
@@ -107,10 +110,10 @@ def socket_address(host: str, port: int) -> tuple[Any, ...]:
 def open_listeners(
     open_one: Callable[[tuple[str, int]], "HttpListener"], addresses: Sequence[tuple[str, int]]
 ) -> tuple["HttpListener", ...]:
-    """Open a listener at each address, or at none of them. Port 0 is a free port, the same for all. Raises
-    CannotListen.
+    """Open a listener at each address with `open_one`, or at none of them. Raises CannotListen.
 
-    An address is an IP address, or `localhost` for both loopback addresses.
+    An address is an IP address, or `localhost` for both loopback addresses. Port 0 picks one free port for all
+    addresses.
     """
     addresses = [(one, port) for host, port in addresses for one in (_LOOPBACK if host == _LOCALHOST else (host,))]
     for attempt in range(_ATTEMPTS):
@@ -144,7 +147,7 @@ def _open_one(
 
 
 def close_listeners(servers: Iterable["HttpListener"]) -> None:
-    """Close listeners whose loops do not run."""
+    """Close listeners whose loops were not started."""
     for server in servers:
         server.close()
 
@@ -163,7 +166,7 @@ _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class HttpListener(TcpWSGIServer):
-    """One listener with its own loop. Its socket is open from the start; it serves while `run` runs."""
+    """One open port with its own event loop. The socket is open after construction; `run` serves it."""
 
     channel_class: type[HttpConnection] = HttpConnection
     logger = QuietLogger()
@@ -182,10 +185,12 @@ class HttpListener(TcpWSGIServer):
         bounds: ServerBounds = DEFAULT_BOUNDS,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        """Open the socket. With `context` it uses TLS; another context may be assigned at any time, for new
-        connections.
+        """Open the socket. Raises CannotListen.
 
-        Raises CannotListen.
+        `dispatcher`: the workers that answer requests. `memory`: the budget for large bodies and responses, shared with
+        other listeners. `request_timeout`: seconds. `places`: the limits of connections for each client address.
+        `context`: the certificate; with one, the listener uses TLS. Another one may be assigned at any time, and
+        applies to new connections.
         """
         self.bounds, self.request_timeout, self.peer_limits = bounds, request_timeout, places
         self.context, self.is_secure = context, context is not None
@@ -211,12 +216,13 @@ class HttpListener(TcpWSGIServer):
 
     @property
     def address(self) -> tuple[str, int]:
-        """The numeric host and the actual port."""
+        """The numeric IP address and the port that the listener actually uses."""
         return self.effective_host, int(self.effective_port)
 
     def set_reuse_addr(self) -> None:
-        """Set the socket option: on Windows the exclusive one, since the usual one would let two programs share a
-        port.
+        """Set the socket option that lets a restarted server use its port at once.
+
+        On Windows that option would let two programs share the port, so the exclusive option is set there instead.
         """
         if os.name == "nt":
             self.socket.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_EXCLUSIVEADDRUSE", -5), 1)
@@ -226,7 +232,7 @@ class HttpListener(TcpWSGIServer):
     # The loop's thread.
 
     def run(self) -> None:
-        """Serve until stopped or retired. A failure is logged, and the loop continues."""
+        """Serve until `stop` or `retire` ends the loop. Unexpected exceptions are logged, and the loop continues."""
         while not self._has_ended():
             try:
                 self._check_deadlines()
@@ -252,11 +258,13 @@ class HttpListener(TcpWSGIServer):
         return not self.active_channels
 
     def handle_accept(self) -> None:
-        """Accept a new connection, unless its peer or the listener has too many busy ones."""
+        """Accept a new connection. It is closed at once if its client or the listener has too many and none can be
+        dropped.
+        """
         self._accept_one()
 
     def _accept_one(self) -> bool:
-        """Accept one connection if there is one; return whether there was."""
+        """Try to accept one connection. Returns False if none was waiting, or if no file descriptor is left."""
         try:
             accepted = self.accept()
         except OSError as error:
@@ -276,7 +284,7 @@ class HttpListener(TcpWSGIServer):
         return True
 
     def handle_error(self) -> None:
-        """Log an unexpected failure. Waitress would close the listener."""
+        """Log an unexpected exception and continue. Waitress would close the listener."""
         log.exception("accept_failed")
 
     def _has_room_for(self, host: str) -> bool:
@@ -310,8 +318,9 @@ class HttpListener(TcpWSGIServer):
             self.maintenance(now)
 
     def maintenance(self, now: float) -> None:
-        """Check every deadline, by the monotonic clock. Waitress uses the wall clock, so nothing would end if it is set
-        back.
+        """Check the deadlines of all connections. `now`: the monotonic time.
+
+        Waitress uses the wall clock, with which no deadline would pass after the clock is set back.
         """
         self.accepting = not self.draining
         for channel in list(self.active_channels.values()):
@@ -322,17 +331,20 @@ class HttpListener(TcpWSGIServer):
     # Any thread.
 
     def add_task(self, task: HttpConnection) -> None:
-        """Queue the connection's next request, once its client has read enough of the earlier responses."""
+        """Queue a connection's next request for the workers, or keep it until the client has read enough earlier
+        responses.
+        """
         if not task.pauses():
             super().add_task(task)
 
     def resume(self, task: HttpConnection) -> None:
-        """Queue the next request of a connection that had paused."""
+        """Queue the next request of a connection whose client has now read enough."""
         super().add_task(task)
 
     def pull_trigger(self, thunk: Callable[[], None] | None = None) -> None:
-        """Wake the loop to run this in its thread. Does nothing once the loop has ended and its descriptors may be
-        reused.
+        """Wake the loop. `thunk`: a function to run in the loop's thread.
+
+        Does nothing once the loop has ended, since its file descriptors may be in use for something else.
         """
         with self._closing:
             if not self._closed:
@@ -341,7 +353,9 @@ class HttpListener(TcpWSGIServer):
                 self.trigger.pull_trigger()
 
     def _run_in_loop(self, act: Callable[[], None]) -> None:
-        """Run this in the loop's thread and wait for it, unless that loop has ended or hangs."""
+        """Run a function in the loop's thread and wait for it, at most 2 seconds. Does not wait if the loop has
+        ended.
+        """
         done = threading.Event()
 
         def do() -> None:
@@ -357,9 +371,9 @@ class HttpListener(TcpWSGIServer):
             pass
 
     def stop_listening(self) -> None:
-        """Accept no new connection, and close idle ones; requests that are still arriving continue.
+        """Accept no new connections and close idle ones. Requests that are still arriving continue.
 
-        Connections in the backlog are accepted first, since clients made them before.
+        Connections that the operating system has already established are accepted first.
         """
         self._spares_unfinished = True
         self._run_in_loop(self._stop_listening)
@@ -377,7 +391,7 @@ class HttpListener(TcpWSGIServer):
         self._close_idle()
 
     def _close_idle(self) -> None:
-        """Close idle connections, after reading unread data, which may be a request."""
+        """Close idle connections. Unread data is read first, since it may be a request."""
         for channel in list(self.active_channels.values()):
             if channel.is_idle() and not self._is_spared(channel):
                 if channel.has_unread():
@@ -390,7 +404,7 @@ class HttpListener(TcpWSGIServer):
         return self._spares_unfinished and channel.is_sending()
 
     def refuse_unfinished(self, problem: Problem) -> None:
-        """Answer 503 to incomplete requests, once no more are accepted."""
+        """Answer 503 with `problem` to requests that have not arrived completely. Call after `stop_listening`."""
 
         def refuse() -> None:
             for channel in list(self.active_channels.values()):
@@ -399,14 +413,19 @@ class HttpListener(TcpWSGIServer):
         self._run_in_loop(refuse)
 
     def retire(self, timeout: float) -> None:
-        """End automatically once all is answered, after at most `timeout` seconds. The port is free when this
-        returns.
+        """Stop listening, and let the loop end by itself when all requests are answered, after at most `timeout`
+        seconds.
+
+        The port is free when this returns.
         """
         self._retire_deadline = time.monotonic() + timeout
         self.stop_listening()
 
     def finish(self, deadline: float) -> bool:
-        """Wait until all complete requests are answered and the responses sent; return False at the deadline."""
+        """Stop listening, and wait until all complete requests are answered and their responses sent.
+
+        Incomplete requests are dropped. Returns False if the `deadline` (monotonic time) passes first.
+        """
         self._spares_unfinished = False
         self._run_in_loop(self._stop_listening)
         while any(channel.owes() for channel in list(self.active_channels.values())):
@@ -416,14 +435,16 @@ class HttpListener(TcpWSGIServer):
         return True
 
     def stop(self, timeout: float) -> bool:
-        """Answer requests in progress, then end the loop; return False if any was cut off after `timeout` seconds."""
+        """Answer requests in progress, then end the loop. Returns False if any was cut off after `timeout` seconds."""
         finished = self.finish(time.monotonic() + timeout)
         self._ending = True
         self.pull_trigger()
         return finished
 
     def close(self) -> None:
-        """Close every socket. Only the loop's thread may call it, or any thread before the loop was started."""
+        """Close every socket. Before the loop was started any thread may call this, afterwards only the loop's
+        thread.
+        """
         for channel in list(getattr(self, "active_channels", {}).values()):
             channel.handle_close()
         with self._closing:
@@ -440,7 +461,10 @@ class HttpListener(TcpWSGIServer):
 
 
 class ListenerGroup:
-    """Some listeners, each with its own loop after `start`. Any thread may close it, even one that serves it."""
+    """Listeners that are opened and closed together, each with its own loop after `start`.
+
+    Any thread may close the group, even a worker that answers one of its requests.
+    """
 
     def __init__(self, servers: Sequence[HttpListener]) -> None:
         self.servers = tuple(servers)
@@ -450,7 +474,7 @@ class ListenerGroup:
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The addresses, in the requested order; `::` and `::1` are omitted on a machine without IPv6."""
+        """The IP addresses and ports, in the requested order; `::` and `::1` are omitted on a computer without IPv6."""
         return tuple(server.address for server in self.servers)
 
     @property
@@ -459,7 +483,7 @@ class ListenerGroup:
         return self._is_closed and not any(thread.is_alive() for thread in self._threads)
 
     def start(self) -> None:
-        """Start the loops, unless the group is closed."""
+        """Start the loop of each listener. Does nothing if they were started before or the group is closed."""
         with self._lock:
             if self._is_closed or self._threads:
                 return
@@ -470,14 +494,14 @@ class ListenerGroup:
                 thread.start()
 
     def use_certificate(self, context: ssl.SSLContext) -> None:
-        """Use this certificate for new connections; existing ones keep theirs."""
+        """Use the certificate in `context` for new connections; open connections keep theirs."""
         for server in self.servers:
             server.context = context
 
     def close(self, timeout: float = 30) -> None:
-        """Stop listening: the ports are free when this returns.
+        """Stop listening. The ports are free when this returns.
 
-        The group's own loops answer requests in progress and then end; after `timeout` seconds the rest is cut off.
+        The loops continue until requests in progress are answered; after `timeout` seconds the others are cut off.
         """
         with self._lock:
             self._is_closed = True
@@ -488,12 +512,14 @@ class ListenerGroup:
             server.retire(timeout)
 
     def join(self, deadline: float) -> bool:
-        """Wait for its loops, which have been asked to end; return whether they did."""
+        """Wait for the loops to end after `close` or `stop`. Returns False if the `deadline` (monotonic time) passes
+        first.
+        """
         return join_threads(self._threads, deadline)
 
 
 def join_threads(threads: Iterable[threading.Thread], deadline: float) -> bool:
-    """Wait for threads until a time of the monotonic clock; return whether all have ended."""
+    """Wait for threads until `deadline`, a time of the monotonic clock. Returns whether all have ended."""
     alive = False
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -505,12 +531,14 @@ def join_threads(threads: Iterable[threading.Thread], deadline: float) -> bool:
 
 
 class WorkerPool(ThreadedTaskDispatcher):
-    """The threads that answer requests, for all listeners."""
+    """The threads that answer the requests of all listeners."""
 
     logger = QuietLogger()
 
     def __init__(self, most_slow: int) -> None:
-        """`most_slow`: how many of them may read bodies of mail at once."""
+        """Create a pool without threads. `most_slow`: the maximum number of workers that read bodies of mail at
+        once.
+        """
         super().__init__()
         self.queue = TaskQueue(most_slow, self.queue_cv)
         self._started: list[threading.Thread] = []
@@ -531,7 +559,9 @@ class WorkerPool(ThreadedTaskDispatcher):
 
 @dataclass(frozen=True)
 class ServerStats:
-    """The current state: open connections, failed handshakes since the start, requests, workers."""
+    """Current numbers for metrics: open connections, failed TLS handshakes since the start, waiting requests, busy
+    workers.
+    """
 
     connections_http: int
     connections_https: int
@@ -541,7 +571,9 @@ class ServerStats:
 
 
 class HttpServer:
-    """All listeners of the HTTP interface and their workers. Sockets are open at once; `start` serves them."""
+    """The complete HTTP server: all listeners and their workers. The sockets are open after construction; `start`
+    serves them.
+    """
 
     def __init__(
         self,
@@ -557,11 +589,14 @@ class HttpServer:
         context: ssl.SSLContext | None = None,
         spool_folder: Path | None = None,
     ) -> None:
-        """Open the first group, which may have no address. `trusted`: whether a peer carries many clients.
+        """Open listeners at `addresses`, which may be empty. Raises CannotListen.
 
-        `spool_folder`: where large bodies are kept while in use; None for the system's temporary folder.
-
-        Raises CannotListen.
+        - app: The WSGI application.
+        - request_timeout: Seconds that a client may take to send a request.
+        - per_peer, per_local_peer: Maximum connections of a remote, and of a local or trusted address.
+        - trusted: Whether an address is a trusted proxy, which many clients share.
+        - context: The certificate for HTTPS; None for HTTP.
+        - spool_folder: Folder for large request bodies while they are used; None for the system's temporary folder.
         """
         self._count, self._workers = workers, WorkerPool(max(1, workers // 2))
         self.memory = MemoryBudget(bounds.memory, spool_folder)
@@ -583,12 +618,14 @@ class HttpServer:
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The addresses of the first group, in the requested order; `::1` is omitted on a machine without it."""
+        """The addresses that the constructor opened, in the requested order; `::1` is omitted on a computer without
+        IPv6.
+        """
         return self._first_group.addresses
 
     @property
     def servers(self) -> tuple[HttpListener, ...]:
-        """Every listener, including those that only finish their requests."""
+        """All listeners, including closed ones that still answer their last requests."""
         return tuple(server for group in self._groups for server in group.servers)
 
     @property
@@ -596,9 +633,10 @@ class HttpServer:
         return self._groups_and_failures[0]
 
     def open(self, addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None) -> ListenerGroup:
-        """Open a further group at these addresses; with a context it uses TLS. Port 0 is a free port, the same for all.
+        """Open further listeners at these addresses. Raises CannotListen.
 
-        May be called before and after `start`. Raises CannotListen.
+        May be called before and after `start`. `context`: the certificate for HTTPS; None for HTTP. Port 0 picks one
+        free port for all addresses.
         """
         with self._lock:
             if self._is_stopped:
@@ -615,7 +653,7 @@ class HttpServer:
         return group
 
     def start(self) -> None:
-        """Start the workers and one loop per address."""
+        """Start the workers and the loop of each listener."""
         with self._lock:
             self._is_started = True
             self._workers.set_thread_count(self._count)
@@ -623,7 +661,7 @@ class HttpServer:
                 group.start()
 
     def stats(self) -> ServerStats:
-        """Return the current state. It takes no lock that serving waits for."""
+        """Return the current numbers. Takes no lock, so it never delays requests."""
         groups, failed_before = self._groups_and_failures
         servers = [server for group in groups for server in group.servers]
         return ServerStats(
@@ -635,12 +673,12 @@ class HttpServer:
         )
 
     def is_busy(self) -> bool:
-        """Whether any request is arriving or being answered, or may be about to arrive on a new connection."""
+        """Whether any request is arriving or being answered, or may still arrive on a new connection."""
         channels = (channel for server in self.servers for channel in list(server.active_channels.values()))
         return any(channel.is_sending() or channel.owes() for channel in channels)
 
     def stop_listening(self) -> None:
-        """Accept no new connection and close idle ones; requests that are arriving continue."""
+        """Accept no new connections and close idle ones. Requests that are still arriving continue."""
         with self._lock:
             self._is_stopped = True
         if self._is_started:
@@ -648,15 +686,16 @@ class HttpServer:
                 server.stop_listening()
 
     def refuse_unfinished(self, problem: Problem) -> None:
-        """Answer 503 with this problem to requests that are still arriving."""
+        """Answer 503 with `problem` to requests that have not arrived completely."""
         if self._is_started:
             for server in self.servers:
                 server.refuse_unfinished(problem)
 
     def stop(self, timeout: float = 30) -> bool:
-        """Stop listening, answer requests in progress, end all threads; return False if any was cut off.
+        """Stop listening, answer complete requests, and end all threads.
 
-        Incomplete requests are dropped.
+        Incomplete requests are dropped. Returns False if a request was cut off, or a thread did not end, within
+        `timeout` seconds.
         """
         deadline = time.monotonic() + timeout
         self.stop_listening()

@@ -1,4 +1,4 @@
-"""Requests that wait for a worker, in order, with a limit for those that may take seconds."""
+"""The queue of requests that wait for a worker, with a limit for those that may take seconds."""
 
 import sys
 import threading
@@ -10,47 +10,52 @@ _SLOW_PATHS = ("/body", "/body/")
 
 
 class TaskQueue:
-    """Replaces the deque of Waitress's dispatcher, whose lock guards it.
+    """Requests that wait for a worker, oldest first. Replaces the deque of Waitress's dispatcher, whose lock protects
+    it.
 
-    At most `most_slow` requests for bodies are with workers at once. Further ones wait here without a worker while
-    other requests pass them, so that reading hostile mail delays nothing else.
+    Requests for the body of a message are slow: analyzing a hostile mail can take seconds. At most `most_slow` of them
+    run at once. Further ones wait without a worker, and other requests pass them.
     """
 
     def __init__(self, most_slow: int, changed: threading.Condition) -> None:
-        """`changed`: the dispatcher's condition, on which idle workers wait."""
+        """Create an empty queue. `most_slow`: the maximum number of slow requests that run at once. `changed`: the
+        dispatcher's condition, on which idle workers wait.
+        """
         self._most_slow, self._changed = most_slow, changed
         self._slow_at_work = self._count = 0
         self._quick: deque[tuple[int, Any]] = deque()
         self._slow: deque[tuple[int, Any]] = deque()
 
     def __len__(self) -> int:
-        """Return how many requests wait."""
+        """Return the number of waiting requests."""
         return len(self._quick) + len(self._slow)
 
     def __bool__(self) -> bool:
-        """Whether a worker may take one."""
+        """Whether a request may start now. Slow requests over the limit do not count."""
         return bool(self._quick) or self._may_take_slow()
 
     def append(self, task: Any) -> None:
-        """Queue a request. A connection has one request in progress at a time, so its first one decides the kind."""
+        """Queue the next request of the connection `task`. The path of its first request decides whether it counts as
+        slow.
+        """
         self._count += 1
         (self._slow if _is_slow(task) else self._quick).append((self._count, task))
 
     def popleft(self) -> Any:
-        """Remove and return the oldest request that may run now. Raises IndexError."""
+        """Remove and return the oldest request that may start now. Raises IndexError if there is none."""
         if self._may_take_slow() and (not self._quick or self._slow[0] < self._quick[0]):
             self._slow_at_work += 1
             return _SlowTask(self, self._slow.popleft()[1])
         return self._quick.popleft()[1]
 
     def end_slow(self) -> None:
-        """Record that a slow request was answered, so that a worker can start the next one."""
+        """Record that a slow request was answered, so that the next one can start."""
         with self._changed:
             self._slow_at_work -= 1
             self._changed.notify()
 
     def lift_limit(self) -> None:
-        """Let every request run, since the workers end and the remaining requests are canceled."""
+        """Let every request start, so that the workers can end and cancel the remaining ones."""
         self._most_slow = sys.maxsize
 
     def _may_take_slow(self) -> bool:
@@ -58,7 +63,7 @@ class TaskQueue:
 
 
 class _SlowTask:
-    """A request for a body, counted while a worker has it."""
+    """A request for the body of a message. The queue counts it while a worker answers it."""
 
     def __init__(self, queue: TaskQueue, task: Any) -> None:
         self._queue, self._task = queue, task
@@ -71,7 +76,7 @@ class _SlowTask:
             self._queue.end_slow()
 
     def cancel(self) -> None:
-        """Drop the request; no worker is left for another one."""
+        """Drop the request when the server stops."""
         self._task.cancel()
 
 
