@@ -1,7 +1,7 @@
-"""Arguments of tools as requests of operations, and the JSON schemas of tools.
+"""Converts the arguments of a tool to the request of an operation, and generates the JSON schemas of tools.
 
-Arguments have the names of the REST call, no matter if they are in its path, query, header or body. Faults found here
-become faults of the request, so that they are reported after the checks of the caller and the mailbox.
+Arguments have the same names as in the REST call, whether it has them in its path, query, header or body. Invalid
+arguments become part of the request, so that they are reported after the checks of the caller and the mailbox.
 """
 
 import inspect
@@ -56,10 +56,13 @@ _INVALID_TEXT = "This is not valid text: it contains half of a surrogate pair (R
 
 @dataclass(frozen=True)
 class ToolInput:
-    """The input of a tool: values and body fields of its operation, and arguments of its own.
+    """The arguments that a tool accepts: the parameters and body fields of its operation, and arguments of its own.
 
-    `all_accounts_operation`: called if `accountId` is omitted. `omitted`: values of the operation that the tool does
-    not offer. `defaults`: as text, for omitted values of the operation.
+    - rest_call: The REST call of the operation, such as `GET /accounts/{accountId}/folders`.
+    - own_arguments: Arguments that the operation does not have.
+    - omitted: Parameters of the operation that the tool does not offer.
+    - defaults: Values, as text, for parameters that the caller omits.
+    - all_accounts_operation: The operation to call instead if `accountId` is omitted.
     """
 
     operation: Operation[Any, Any]
@@ -71,7 +74,7 @@ class ToolInput:
 
     @cached_property
     def values(self) -> Mapping[str, Parameter]:
-        """The offered values of the operation, those of the path first."""
+        """The parameters of the operation that the tool offers, those from the path first."""
         in_path = [name for name in _IN_PATH.findall(self.rest_call) if name != ACCOUNT_ARGUMENT.wire]
         offered = {name: self.operation.parameters[name] for name in in_path}
         offered = {name: replace(one, type=PathValue) for name, one in offered.items()}
@@ -81,12 +84,15 @@ class ToolInput:
 
     @cached_property
     def body(self) -> frozenset[str]:
-        """The names of the body's fields."""
+        """The names of the fields of the request body."""
         choices = () if self.operation.body is None else body_types(self.operation.body.type)
         return frozenset(one.encode_name for choice in choices for one in msgspec.structs.fields(choice))
 
     def read(self, arguments: Mapping[str, Any]) -> "ToolRequest":
-        """Return the request and the tool's own arguments. An invalid own argument gets its default, and its fault."""
+        """Return the request for the operation, and the tool's own arguments.
+
+        Invalid arguments are recorded in the request as errors. An own argument that is invalid gets its default.
+        """
         operation, offered = self.operation, dict(self.values)
         if self.all_accounts_operation is not None and arguments.get(ACCOUNT_ARGUMENT.wire) is None:
             operation = self.all_accounts_operation
@@ -119,14 +125,16 @@ class ToolInput:
 
 @dataclass(frozen=True)
 class ToolRequest:
-    """A tool's input: the request to its operation, and the tool's own arguments."""
+    """One call of a tool: the operation to call, its request, and the values of the tool's own arguments."""
 
     operation: Operation[Any, Any]
     request: Request
     own_arguments: Mapping[str, Any]
 
     def call(self, asked: CallContext, **values: str) -> OperationResult[Any]:
-        """Return the result of the operation; `values` replace given ones. Raises Problem."""
+        """Call the operation and return its result. `values`: parameters that replace those of the request. Raises
+        Problem.
+        """
         request = replace(self.request, values={**self.request.values, **values})
         if self.operation.account is not None and ACCOUNT_ARGUMENT.wire not in request.values:
             caller = self.operation.rights.identify(asked.appliance, asked.origin, asked.token)
@@ -137,17 +145,22 @@ class ToolRequest:
     def call_other(
         self, asked: CallContext, operation: Operation[Any, Any], names: str, **values: str
     ) -> OperationResult[Any]:
-        """Return the result of another operation, called with the values in `names` and with `values`."""
+        """Call another operation and return its result. Raises Problem.
+
+        `names`: parameters of this request to pass on, separated by spaces. `values`: further parameters.
+        """
         kept = {name: self.request.values[name] for name in names.split()}
         return operation.call(asked.appliance, asked.origin, asked.token, Request(values=kept | values))
 
     def with_faults(self, *faults: Detail) -> "ToolRequest":
-        """Return a copy with more faults."""
+        """Return a copy that also reports these errors."""
         return replace(self, request=replace(self.request, faults=(*self.request.faults, *faults)))
 
 
 def rename_places(problem: Problem) -> None:
-    """Name the places of faults by argument, as JSON pointers, instead of by their place in the REST call."""
+    """Change the details of a problem to name arguments of the tool (`/limit`) instead of parts of the REST call
+    (`query:limit`).
+    """
     problem.details = tuple(Detail(_to_argument_place(one.path), one.message) for one in problem.details)
 
 
@@ -159,9 +172,9 @@ def _to_argument_place(place: str) -> str:
 def _read_values(
     offered: Mapping[str, Parameter], arguments: Mapping[str, Any], faults: list[Detail]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the given valid values; add the faults of the others to `faults`.
+    """Yield name and value of each valid argument. Add the errors of invalid and missing ones to `faults`.
 
-    Null for an optional value counts as omitted, since many clients send it.
+    `offered`: the parameters to read, by name. Null for an optional one counts as omitted, since many clients send it.
     """
     for name, one in offered.items():
         value = arguments.get(name)
@@ -175,7 +188,9 @@ def _read_values(
 
 
 def _find_fault(value: Any, annotation: Any) -> str | None:
-    """Return the fault of a single value. Types are strict: 5 is not a text, and `"5"` is not a number."""
+    """Return what is wrong with a single value; None if it is valid. Types are strict: 5 is not a text, `"5"` is not a
+    number.
+    """
     if is_whole_number(annotation) and type(value) is not int:
         return "This must be a whole number."
     if not _is_valid_text(value):
@@ -188,7 +203,7 @@ def _find_fault(value: Any, annotation: Any) -> str | None:
 
 
 def _find_body_faults(body: Mapping[str, Any], annotation: Any) -> Sequence[Detail]:
-    """Return the first fault of a body, to be reported with the other faults."""
+    """Return the first error of a body, or nothing if it is valid. It is reported together with the other errors."""
     try:
         convert_body(body, annotation)
     except Invalid as problem:
@@ -197,12 +212,12 @@ def _find_body_faults(body: Mapping[str, Any], annotation: Any) -> Sequence[Deta
 
 
 def _to_text(value: Any) -> str:
-    """Return a single value as it is written in a query."""
+    """Return a single value as text, as it is written in a query."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _is_valid_text(value: Any) -> bool:
-    """Whether all strings in a JSON value can be encoded in UTF-8, so without lone surrogates."""
+    """Whether all strings in a JSON value can be encoded in UTF-8. Half of a surrogate pair cannot."""
     left = [value]
     while left:
         one = left.pop()
@@ -244,7 +259,7 @@ _OMITTED_OUTPUT_KEYS = ("title", "description")
 
 
 def input_schema(form: ToolInput) -> dict[str, Any]:
-    """Return the schema of a tool's input."""
+    """Return the JSON schema of a tool's arguments."""
     values = {name: one for name, one in form.values.items() if name not in _header_names(form)}
     properties = {name: _parameter_schema(one, form) for name, one in values.items()}
     properties |= {one.wire: _parameter_schema(one, form) for one in form.own_arguments}
@@ -261,10 +276,10 @@ def input_schema(form: ToolInput) -> dict[str, Any]:
 
 
 def output_schema(result: Any, *, more: Mapping[str, Any] | None = None, is_cut: bool = False) -> dict[str, Any]:
-    """Return the schema of the structured content of a tool whose operation returns `result`.
+    """Return the JSON schema of a tool's structured content. `result`: the type that its operation returns.
 
-    `more`: schemas of fields that the tool adds to the data, an object. `is_cut`: the tool itself returns a whole list
-    page by page.
+    `more`: schemas of fields that the tool adds to the data, which must be an object. `is_cut`: the tool returns a list
+    page by page that the operation returns as a whole.
     """
     choices = body_types(result) or (result,)
     found, components = msgspec.json.schema_components(choices, ref_template=_TEMPLATE)
@@ -287,7 +302,7 @@ def output_schema(result: Any, *, more: Mapping[str, Any] | None = None, is_cut:
 
 
 def _header_names(form: ToolInput) -> list[str]:
-    """Return the names of parameters that are headers of the REST call."""
+    """Return the names of arguments that are headers in the REST call."""
     return [name for name, one in form.values.items() if one.place == "header"]
 
 
@@ -300,7 +315,10 @@ def _parameter_schema(one: Parameter, form: ToolInput) -> dict[str, Any]:
 
 
 def _body_schema(annotation: Any) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields of every shape that a body may have, and the names that every shape requires."""
+    """Return the schemas of all fields that a request body can have, and the names of the required ones.
+
+    If the body can be one of several structs, only fields that all of them require count as required.
+    """
     shapes = [_inline_schema(shape) for shape in body_types(annotation)]
     fields: dict[str, Any] = {}
     for shape in reversed(shapes):  # a message first, then the alternatives to one
@@ -314,16 +332,20 @@ def _body_schema(annotation: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def _add_description(name: str, schema: dict[str, Any], *, wins: bool = False) -> dict[str, Any]:
-    """Add the description for models, if the type has none, or if it `wins`; always for an idempotency key."""
+    """Return the schema of an argument with the description from `ARGUMENT_HELP`, which is written for AI agents.
+
+    It applies if the schema has no description, if `wins` is set, or if the argument is a header.
+    """
     known = tool.ARGUMENT_HELP.get(name)
     is_used = wins or "description" not in schema or name in HEADERS
     return schema | {"description": known} if is_used and known is not None else schema
 
 
 def _inline_schema(annotation: Any) -> dict[str, Any]:
-    """Return the schema of a type without references and null (a client omits the argument instead).
+    """Return the schema of a type without references, null and patterns.
 
-    Patterns are removed too: they are checked here, and models that must follow a schema support few of them.
+    A client omits an argument instead of sending null. Patterns are checked by the appliance; models that must follow a
+    schema support few of them.
     """
     (schema,), components = msgspec.json.schema_components([annotation], ref_template=_TEMPLATE)
     plain: dict[str, Any] = _without_null(_resolve_references(schema, components))
@@ -346,7 +368,9 @@ def _resolve_references(schema: Any, components: Mapping[str, Any]) -> Any:
 
 
 def _describe_fields(schema: dict[str, Any]) -> dict[str, Any]:
-    """Move the descriptions of fields, each `- name: text` in the docstring of the struct, to the fields."""
+    """Return the schema of a struct with a description at each field, taken from the lines `- name: text` of its
+    docstring.
+    """
     if "properties" not in schema:
         return schema
     whole = inspect.cleandoc(schema.get("description", ""))
@@ -373,7 +397,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shorten_schema(schema: Any) -> Any:
-    """Return only what a client needs to check a response, since every AI agent reads the schema first."""
+    """Return a schema without titles and descriptions, since every AI agent reads it before the first call."""
     if isinstance(schema, list):
         return [_shorten_schema(one) for one in schema]
     if not isinstance(schema, dict):
@@ -386,7 +410,7 @@ def _shorten_schema(schema: Any) -> Any:
 
 
 def _show_parts_of_bodies(components: dict[str, Any]) -> None:
-    """Change the schema of a message to what tools return: a part of its body, or none, and no header fields."""
+    """Change the schema of a message to what tools return: at most a part of its body, and no header fields."""
     (part,), parts = msgspec.json.schema_components([BodyPart], ref_template=_TEMPLATE)
     components.update({name: _shorten_schema(one) for name, one in parts.items()})
     components.pop("Body", None)

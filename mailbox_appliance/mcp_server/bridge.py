@@ -1,10 +1,10 @@
-"""The connection of the thread that serves an HTTP request with the SDK, which speaks ASGI in an event loop.
+"""Connects the worker thread that serves an HTTP request with the MCP SDK, which runs in an event loop (ASGI).
 
     worker thread: message -> the loop: the SDK's session manager -> a tool call -> worker thread: runs the tool
                 -> the loop: the SDK writes the result -> worker thread: the response
 
-Each POST is independent (stateless, answered in JSON), so nothing is kept between two of them, and no stream is ever
-open. The SDK distinguishes the two protocol versions: with `initialize` (until 2025-11-25) and without (2026-07-28).
+Each POST is independent (stateless, answered in JSON): nothing is kept between two of them, and no stream stays open.
+The SDK distinguishes the two protocol versions: with `initialize` (until 2025-11-25) and without (2026-07-28).
 """
 
 import asyncio
@@ -56,7 +56,7 @@ _SCOPE = {
 
 @dataclass
 class _AsgiExchange:
-    """One ASGI call: the request is complete from the start, and the response is collected."""
+    """One ASGI call, the interface of the SDK: passes the complete request to the SDK and collects its response."""
 
     body: bytes
     status: int = 500
@@ -65,7 +65,10 @@ class _AsgiExchange:
     is_read: bool = False
 
     async def receive(self) -> dict[str, Any]:
-        """Return the request, then wait forever: a disconnected client is noticed when the response is written."""
+        """Return the request at the first call. Further calls never return.
+
+        A disconnected client is noticed only when the response is written to it.
+        """
         if self.is_read:
             await asyncio.Event().wait()
         self.is_read = True
@@ -73,7 +76,7 @@ class _AsgiExchange:
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(self, message: Any) -> None:
-        """Receive a part of the response."""
+        """Store a part of the response, as the SDK produces it."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"]]
@@ -82,7 +85,7 @@ class _AsgiExchange:
 
 
 class SdkBridge:
-    """The running SDK. `answer` may be called from any thread."""
+    """The MCP SDK, running in an event loop in its own thread. `answer` may be called from any thread."""
 
     def __init__(self) -> None:
         self._is_ready, self._end = threading.Event(), asyncio.Event()
@@ -96,8 +99,10 @@ class SdkBridge:
             raise RuntimeError("the event loop does not start")
 
     def answer(self, exchange: Exchange, headers: Iterable[tuple[str, str]], body: bytes) -> tuple[int, Headers, bytes]:
-        """Return status, header fields and body for one POST. Raises Stopping if the bridge is closed before it
-        ends.
+        """Return HTTP status, header fields and body for the message in one POST.
+
+        `exchange`: the caller, whose thread also runs the tools. Raises Stopping if the bridge is closed before the
+        response is complete, and TimeoutError if the event loop hangs.
         """
         headers = list(headers)
         version = next((value for name, value in headers if name.lower() == _VERSION), None)
@@ -137,7 +142,7 @@ class SdkBridge:
         )
 
     def close(self) -> None:
-        """End the loop; waiting requests raise Stopping."""
+        """End the event loop. Requests that wait for a response raise Stopping."""
         if (loop := self._loop) is not None and self._thread.is_alive():
             loop.call_soon_threadsafe(self._end.set)
         self._thread.join(_ENDS_WITHIN)
@@ -165,8 +170,10 @@ def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
 
 
 def _check_message(body: bytes, version: str | None) -> None:
-    """Check a message and its version. Raises RpcError, also for an unsupported version, which the SDK does not
-    name.
+    """Raise RpcError for an invalid message or an unsupported protocol version; the SDK's own error does not name the
+    version.
+
+    `version`: the value of the MCP-Protocol-Version header.
     """
     message = protocol.read_message(body)
     if version is not None and version not in KNOWN_PROTOCOL_VERSIONS:
@@ -175,14 +182,22 @@ def _check_message(body: bytes, version: str | None) -> None:
 
 
 def _rpc_status(refused: RpcError, version: str | None) -> int:
-    """Return the HTTP status as the SDK does: until 2025-11-25, 404 would mean that the session has ended."""
+    """Return the HTTP status for a refused message, the same as the SDK would.
+
+    An unknown method is 404 only in the newest protocol version: until 2025-11-25, 404 means that the session has
+    ended.
+    """
     if refused.code == protocol.METHOD_NOT_FOUND:
         return 404 if version in MODERN_PROTOCOL_VERSIONS else 200
     return 400
 
 
 def _shorten_refusal(status: int, body: bytes) -> bytes:
-    """Shorten an error of the SDK, which quotes the message or pydantic."""
+    """Return an error response of the SDK with a short message, since the SDK quotes the request or its validation
+    library.
+
+    Responses that are not errors are returned unchanged.
+    """
     if status < 400 or not body:
         return body
     told = json.loads(body)

@@ -1,4 +1,4 @@
-"""Call a tool by its name; every failure becomes a result that explains it."""
+"""Calls a tool by its name; every failure becomes a result that explains it."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -21,16 +21,16 @@ _TOOLS_BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
 class UnknownTool(Exception):
-    """No tool has this name."""
+    """The requested tool does not exist."""
 
 
 def list_tools(caller: Caller) -> tuple[Tool, ...]:
-    """Return the tools that a caller may use."""
+    """Return the tools whose operations the caller has the capability for, in the order of the table."""
     return tuple(tool for tool in TOOLS if tool.may_be_used_by(caller))
 
 
 def call_tool(asked: CallContext, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return the result of a tool, or its error as a result. Raises UnknownTool and nothing else."""
+    """Call a tool and return its result. A failure is returned as a result too. Raises only UnknownTool."""
     tool = _TOOLS_BY_NAME.get(name)
     if tool is None:
         raise UnknownTool
@@ -52,7 +52,7 @@ def call_tool(asked: CallContext, name: str, arguments: Mapping[str, Any]) -> To
 
 @contextmanager
 def _request_id() -> Iterator[str]:
-    """Yield the request ID that the log uses for the call; create one if the interface set none."""
+    """Yield the request ID of this call, as the log shows it. Create one if the HTTP request has not set one."""
     given = logs.request_id.get()
     if given is not None:
         yield given

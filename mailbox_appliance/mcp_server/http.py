@@ -1,7 +1,7 @@
-"""MCP over HTTP: serves POST /mcp, and loads the SDK with the first message.
+"""MCP over HTTP: answers POST /mcp, and loads the MCP SDK with the first message.
 
-The SDK takes half a second and 31 MiB to load. It speaks ASGI on an event loop in its own thread; the worker that waits
-for a response runs the tools. Each POST is independent: no session and no stream is kept.
+The SDK takes half a second and 31 MiB to load. It runs in an event loop in its own thread; the worker that waits for a
+response runs the tools. Each POST is independent: no session and no stream is kept.
 """
 
 import threading
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class McpEndpoint:
-    """Serves messages of identified callers. It keeps no appliance, since a restore replaces that."""
+    """Answers messages of callers that have been identified. The appliance is passed to each call, since a restore
+    replaces it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,14 +30,16 @@ class McpEndpoint:
     def answer(
         self, appliance: Appliance, origin: Origin, token: str, headers: Iterable[tuple[str, str]], body: bytes
     ) -> tuple[int, list[tuple[str, str]], bytes]:
-        """Return status, header fields and body for one POST. Raises Stopping once the endpoint is closed."""
+        """Return HTTP status, header fields and body for the message in one POST. Raises Stopping once the endpoint is
+        closed.
+        """
         bridge = self._get_bridge()
         from mailbox_appliance.mcp_server.protocol import Exchange  # loads asyncio: 1 MiB that nothing else needs
 
         return bridge.answer(Exchange(CallContext(appliance, origin, token)), headers, body)
 
     def close(self) -> None:
-        """Close the endpoint; waiting requests raise Stopping."""
+        """Close the endpoint. Requests that wait for a response raise Stopping."""
         self._is_closed = True
         if (bridge := self._bridge) is not None:
             bridge.close()

@@ -1,4 +1,4 @@
-"""The protocol: messages checked before the SDK sees them, the SDK's server of the tools, and its threads."""
+"""The MCP protocol: checks messages before the SDK sees them, and runs the SDK's server with the appliance's tools."""
 
 import asyncio
 import logging
@@ -41,7 +41,7 @@ _MAX_ID = 2**63
 
 
 class RpcError(Exception):
-    """An error response to a message. `request_id`: None if the request has no valid ID."""
+    """An error response of JSON-RPC to a message. `request_id`: the ID of the message; None if it has no valid one."""
 
     def __init__(self, code: int, message: str, request_id: str | int | None = None, data: Any = None) -> None:
         self.code, self.message, self.request_id, self.data = code, message, request_id, data
@@ -54,7 +54,7 @@ class RpcError(Exception):
 
 
 class RpcMessage(msgspec.Struct, frozen=True):
-    """The envelope of a message; `params` are kept as unparsed JSON."""
+    """The fields of a JSON-RPC message; `params` are kept as unparsed JSON."""
 
     jsonrpc: Any = UNSET
     id: Any = UNSET
@@ -65,13 +65,13 @@ class RpcMessage(msgspec.Struct, frozen=True):
 
     @property
     def short_id(self) -> str | int | None:
-        """The ID to echo in an error; None if it is invalid or very long."""
+        """The ID to repeat in an error response; None if it is invalid or very long."""
         is_good = _is_id(self.id) and (isinstance(self.id, int) or len(self.id) <= _MAX_ID_LENGTH)
         return self.id if is_good else None
 
 
 def read_message(body: bytes) -> RpcMessage:
-    """Return the envelope of a request or notification. Raises RpcError for anything else."""
+    """Return the fields of a JSON-RPC request or notification. Raises RpcError for anything else."""
     message = _decode_message(body)
     fault = _find_message_fault(message)
     if fault is not None:
@@ -113,8 +113,10 @@ T = TypeVar("T")
 
 
 async def run_in_thread(work: Callable[[], T], to: Callable[[Callable[[], None]], None]) -> T:
-    """Run `work` on the thread that `to` passes it to; return its result or raise its error. Canceling does not
-    end it.
+    """Run `work` in another thread, wait for it without blocking the event loop, and return its result or raise its
+    error.
+
+    `to`: a function that passes the work to that thread. Canceling ends only the waiting, not the work.
     """
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
@@ -148,20 +150,23 @@ def _set_outcome(outcome: "Future[T]", result: "asyncio.Future[T]") -> None:
 
 
 class Exchange:
-    """The caller of a POST, and the queue of work that the loop passes to its thread."""
+    """One POST in progress: its caller, and a queue of tool calls that the event loop passes to the worker thread."""
 
     def __init__(self, asked: CallContext) -> None:
         self.context = asked
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
     async def run_in_thread(self, work: Callable[[], T]) -> T:
-        """Run `work` on the waiting thread; for coroutines."""
+        """Run `work` in the worker thread that is in `wait_for_answer`, and return its result. For coroutines of the
+        loop.
+        """
         return await run_in_thread(work, self._work.put)
 
     def wait_for_answer(self, awaited: "Future[T]", patience: float) -> T:
-        """Run tools until the response is there, and return it.
+        """Run the tool calls that the event loop passes on, until the response is complete, and return it.
 
-        Raises Empty if the loop passes no work for `patience` seconds, and any error that the response ends with.
+        `awaited`: the response. Raises Empty if the loop passes no work for `patience` seconds, or the error that the
+        response ends with.
         """
         awaited.add_done_callback(lambda _: self._work.put(None))
         while (work := self._work.get(timeout=patience)) is not None:
@@ -183,7 +188,7 @@ _FAULT = "Internal error. The log of the appliance has the details."
 
 
 def create_server() -> "Server[Any]":
-    """Return a stateless server that offers the tools and nothing else."""
+    """Return the SDK's server. It offers only the tools, and keeps nothing between messages."""
     return Server(
         tool.SERVER_NAME,
         version=__version__,

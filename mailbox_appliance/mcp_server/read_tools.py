@@ -60,17 +60,17 @@ STATUS_INPUT = ToolInput(status.get_status, "GET /status")
 
 
 def list_accounts(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return the mailboxes that the caller can access."""
+    """Return the mailboxes that the caller can access, page by page."""
     return _present_whole_list(asked, ACCOUNTS_INPUT.read(arguments), "list_accounts", "mailbox", "mailboxes")
 
 
 def list_folders(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return the folders of a mailbox."""
+    """Return the folders of a mailbox, page by page."""
     return _present_whole_list(asked, FOLDERS_INPUT.read(arguments), "list_folders", "folder", "folders")
 
 
 def list_labels(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return the labels of a mailbox."""
+    """Return the labels of a mailbox, page by page."""
     return _present_whole_list(asked, LABELS_INPUT.read(arguments), "list_labels", "label", "labels")
 
 
@@ -80,7 +80,7 @@ def list_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
 
 
 def search_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return a page of matching messages, newest first."""
+    """Return a page of messages that match the search, newest first."""
     given = SEARCH_INPUT.read(arguments)
     if not any(name in given.request.values for name in ("q", "text")):
         given = given.with_faults(Detail("/q", _NO_QUERY), Detail("/text", _NO_QUERY))
@@ -111,7 +111,10 @@ def get_status(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
 
 
 def _keep_fitting_mailboxes(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the mailboxes that need attention first, if not all fit, and a note on how to list the others."""
+    """Return the status data with as many mailboxes as fit, and notes.
+
+    If all fit, nothing is changed. Otherwise those that need attention come first, and a note explains how to list all.
+    """
     found = data["accounts"]
     if len(found) <= _MAX_MAILBOXES:
         return data, []
@@ -255,7 +258,9 @@ def get_thread(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
 
 @dataclass
 class _ThreadReader:
-    """Reads pages of a conversation, maybe several times over; each body is read once."""
+    """Reads a page of a conversation for one tool call. The page may be read again with fewer messages until the result
+    fits; each body is fetched only once.
+    """
 
     context: CallContext
     request: ToolRequest
@@ -264,7 +269,9 @@ class _ThreadReader:
     share: int = 0
 
     def read_page(self, limit: int) -> tuple[Any, Sequence[str]]:
-        """Return at most `limit` messages, fewer if their bodies do not fit, and warnings."""
+        """Return the data of a page and its warnings. It has at most `limit` messages, fewer if their bodies do not
+        fit.
+        """
         answer = self.request.call(self.context, limit=str(limit))
         data = to_json_data(answer.data)
         items = [drop_headers(item) for item in data["messages"]["items"]]
@@ -287,12 +294,12 @@ class _ThreadReader:
 
 
 def _body_share(count: int) -> int:
-    """Return the characters per body that leave enough for the other bodies and the rest of the messages."""
+    """Return the maximum characters of each body if a page has `count` messages."""
     return min(_MAX_BODY_IN_THREAD, max(_MIN_BODY_IN_THREAD, _MAX_BODY // max(count, 1) - _ROOM_BESIDE_BODY))
 
 
 def download_attachment(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return a temporary link to an attachment, and a small file itself if requested inline."""
+    """Return a temporary download link for an attachment. A small file is included itself if the caller requests it."""
     given = ATTACHMENT_INPUT.read(arguments)
     answer = given.call(asked)
     link = to_json_data(answer.data)
@@ -336,7 +343,7 @@ def _present_message(asked: CallContext, given: ToolRequest, tool: str, id_name:
 
 
 def _read_body(asked: CallContext, given: ToolRequest, message_id: str, form: str, limit: int) -> _BodyAndNotes:
-    """Return the beginning of a message's body, and its warnings."""
+    """Return the beginning of a message's body, at most `limit` characters in the format `form`, and its warnings."""
     answer = given.call_other(
         asked, contents.get_body, "accountId", messageId=message_id, limit=str(limit), **_format_values(form)
     )
@@ -344,12 +351,14 @@ def _read_body(asked: CallContext, given: ToolRequest, message_id: str, form: st
 
 
 def _format_values(form: str) -> dict[str, str]:
-    """Return the request values for a format: HTML without hidden text, which the other formats never contain."""
+    """Return the parameters of the operation for this body format. Hidden text is removed from HTML; other formats
+    never contain it.
+    """
     return {"format": form} | ({"visibleOnly": "true"} if form == "html" else {})
 
 
 def _read_inline(asked: CallContext, given: ToolRequest) -> str | None:
-    """Return a file as base64; None if it is too large. Only reading it shows its exact size."""
+    """Return an attachment as base64; None if it is too large. The exact size is known only after reading it."""
     file: Download = given.call_other(asked, contents.get_attachment, "accountId messageId attachmentId").data
     found = b""
     try:
@@ -365,7 +374,7 @@ def _read_inline(asked: CallContext, given: ToolRequest) -> str | None:
 
 
 def _safe_media_type(said: str) -> str:
-    """Return the media type if it is a known one: a sender can write anything there."""
+    """Return the media type that a sender declared if it is a known one, otherwise `application/octet-stream`."""
     return said if said in _known_media_types() else "application/octet-stream"
 
 

@@ -1,9 +1,9 @@
-"""Results as an AI agent sees them: text with fences, structured content with pointers, notes, errors.
+"""Renders tool results for an AI agent: text with untrusted parts in fences, structured content, notes, errors.
 
     truncate (limits) -> render_text -> does it fit? -> otherwise the next tighter limits
 
-`present` fits any data into the bound. If the tool can be called again for the rest, `present_page` serves lists with
-cursors, and `present_list` lists that come whole. Bodies are cut to what fits. Data is plain JSON values.
+`present` cuts any data until it fits. If the tool can be called again for the rest, use `present_page` for an operation
+that returns its list in pages, and `present_list` for one that returns the whole list. Data is plain JSON values.
 """
 
 import json
@@ -57,7 +57,12 @@ _FLATTENED = "flags"  # its fields say enough by themselves
 
 @dataclass
 class ItemBlock:
-    """One item (a message, an account): the appliance's words, a sender's one-line values, and bodies."""
+    """The text of one item, such as a message or a mailbox.
+
+    - own_lines, facts: The appliance's words, on their own lines and on one common line.
+    - lines: One-line values that a sender wrote.
+    - texts: Bodies.
+    """
 
     own_lines: list[str] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
@@ -66,14 +71,18 @@ class ItemBlock:
 
     @property
     def untrusted_lines(self) -> list[str]:
-        """The untrusted lines, in the order in which they are shown."""
+        """The lines that a sender wrote, in the order in which they are shown."""
         return self.lines + self.texts
 
 
 def render_text(
     first: str, notes: Sequence[str], data: Any, place: FieldTree, last: Sequence[str], quoted: Sequence[str] = ()
 ) -> str:
-    """Return the whole text: a first line, notes, warnings in a fence (`quoted`), the items, and how to continue."""
+    """Return the text of a result: `first` line, notes, quoted warnings in a fence, the items, and `last`, how to
+    continue.
+
+    `place`: the tree of the strings that a sender wrote.
+    """
     told = [ItemBlock(own_lines=["Warnings that may quote other people:"], lines=list(quoted))] if quoted else []
     found = [*told, *to_blocks(data, place)]
     number = limits.new_nonce(
@@ -89,14 +98,20 @@ def render_text(
 
 
 def render_block(block: ItemBlock, number: str) -> list[str]:
-    """Return the lines of an item: facts on one line, other values of the appliance, and the fence."""
+    """Return the lines of an item: its facts on one line, other lines of the appliance, and untrusted lines in a fence.
+
+    `number`: the number in the marks of the fence.
+    """
     lines = [" ".join(block.facts)] if block.facts else []
     lines = _defuse_lines(lines + block.own_lines)
     return lines + limits.fence_lines(block.untrusted_lines, number) if block.untrusted_lines else lines
 
 
 def to_blocks(data: Any, place: FieldTree) -> list[ItemBlock]:
-    """Return the items of the data: first the values around a list, then each entry of the list."""
+    """Return the text blocks of the data: one for the values beside its main list, then one for each entry of the list.
+
+    `place`: the tree of the strings that a sender wrote.
+    """
     if isinstance(data, list):
         return _item_blocks(data, place)
     if not isinstance(data, dict):
@@ -113,14 +128,19 @@ def to_blocks(data: Any, place: FieldTree) -> list[ItemBlock]:
 
 
 def item_sizes(items: Sequence[Any], place: FieldTree) -> list[int]:
-    """Return the characters that each entry of a list takes, in structure and text together, without its pointers."""
+    """Return the characters that each entry of a list takes in a result, as structured content and as text together.
+
+    The JSON pointers to its untrusted strings are not counted.
+    """
     found = _item_blocks(items, place)[-len(items) :] if items else []
     texts = ("\n".join(render_block(block, "0" * limits.NONCE_DIGITS)) for block in found)
     return [json_size(item) + json_size(text) + 2 for item, text in zip(items, texts, strict=True)]
 
 
 def list_field(data: Mapping[str, Any]) -> str | None:
-    """Return the name of the main list of the data: `items`, or a field that is itself `{items, nextCursor}`."""
+    """Return the name of the main list in the data: `items`, or a field whose value is `{items, nextCursor}`; None if
+    there is none.
+    """
     if isinstance(data.get("items"), list | tuple):
         return "items"
     return next((key for key, value in data.items() if isinstance(value, dict) and _is_page(value)), None)
@@ -144,7 +164,9 @@ def _defuse_lines(lines: Sequence[str]) -> list[str]:
 
 
 def _item_blocks(items: Sequence[Any], place: FieldTree | None) -> list[ItemBlock]:
-    """Return a block for each entry, preceded by one with the values that all entries share."""
+    """Return a text block for each entry of a list. Facts that all entries share come first, in a block of their
+    own.
+    """
     inner = subtree(place, 0)
     found = [_item_block(item, inner) if isinstance(item, dict) else _value_block(item, inner) for item in items]
     same = set[str].intersection(*(set(block.facts) for block in found)) if len(found) > 1 else set[str]()
@@ -186,7 +208,7 @@ def _add_own_value(block: ItemBlock, name: str, value: Any) -> None:
 
 
 def _facts(name: str, value: Any) -> Iterator[str]:
-    """Yield `name=value` for each value within `value`; nothing for None."""
+    """Yield `name=value` for a value, or for each value inside an object; nothing for None."""
     if value is None:
         return
     if isinstance(value, dict):
@@ -232,7 +254,9 @@ def _is_address(value: Any) -> bool:
 
 
 def _render_address(value: Mapping[str, str]) -> str:
-    """Return `"Name" <email>`; quote an address with characters that could be misread."""
+    """Return an address as `"Name" <email>`. An email address with characters that could mislead a reader is quoted
+    too.
+    """
     email = value["email"] if _BARE_EMAIL.fullmatch(value["email"]) else quote_text(value["email"])
     return f"{quote_text(value['name'])} <{email}>" if value.get("name") else email
 
@@ -275,8 +299,10 @@ _TOOLS_CALLED_ONCE = frozenset(
 
 
 def cut_notes(made: TruncatedData, tool: str, list_offset: int | None) -> list[str]:
-    """Return notes about what was cut. `list_offset`: the first entry of lists; None if the tool has no such
-    argument.
+    """Return notes about hidden text and about what was cut.
+
+    `made`: the truncated data. `list_offset`: the number of recipients and attachments that were skipped; None if the
+    tool has no such argument.
     """
     notes = [*made.hidden.warnings()]
     notes += _list_notes(made.lists, tool, list_offset)
@@ -289,7 +315,7 @@ def cut_notes(made: TruncatedData, tool: str, list_offset: int | None) -> list[s
 
 
 def body_notes(made: TruncatedData) -> list[str]:
-    """Return notes on how to continue bodies that were cut."""
+    """Return notes on how to get the rest of the bodies that were cut."""
     found = [
         (whose, body) for whose, body in _find_bodies(made, made.data, "") if isinstance(body.get("nextOffset"), int)
     ]
@@ -300,7 +326,10 @@ def body_notes(made: TruncatedData) -> list[str]:
 
 
 def cursor_note(made: TruncatedData, tool: str, next_cursor: str | None) -> list[str]:
-    """Return a note on how to get the next page of a list, if there is one."""
+    """Return a note on how to get the next page of a list; nothing if there is none.
+
+    `next_cursor`: the cursor of the tool itself; None for the cursor in the data.
+    """
     cursor, data = next_cursor, made.data
     if cursor is None and isinstance(data, dict):
         name = list_field(data)
@@ -338,7 +367,10 @@ def _name_some(pointers: list[str]) -> str:
 
 
 def _find_bodies(made: TruncatedData, data: Any, at: str) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """Yield the records of bodies, each with the ID of its message if both are in the same object."""
+    """Yield each body in the data, with the ID of its message, or None if the body is the data itself.
+
+    `at`: the JSON pointer of the data.
+    """
     if isinstance(data, list):
         for number, entry in enumerate(data):
             yield from _find_bodies(made, entry, extend_pointer(at, number))
@@ -352,7 +384,10 @@ def _find_bodies(made: TruncatedData, data: Any, at: str) -> Iterator[tuple[str 
 
 
 def _own_text(made: TruncatedData, holder: dict[str, Any], at: str, name: str) -> str | None:
-    """Return a text that may be shown outside a fence; None if there is none, or it is untrusted."""
+    """Return the text in the field `name` if a sender did not write it, so that notes may show it; otherwise None.
+
+    `holder`: the object with the field. `at`: its JSON pointer.
+    """
     value = holder.get(name)
     return value if isinstance(value, str) and f"/data{extend_pointer(at, name)}" not in made.pointers else None
 
@@ -375,14 +410,14 @@ _MAX_MESSAGE, _MAX_DETAIL, _MAX_DETAILS, _MAX_REQUEST_ID = 1_000, 300, 50, 100
 
 
 def is_internal_error(problem: Problem) -> bool:
-    """Whether the problem is an internal error, not the caller's."""
+    """Whether the problem is an internal error, not one that the caller caused."""
     return problem.code == Problem.code or isinstance(problem, StoreUnusable)
 
 
 def error_text(problem: Problem, request_id: str, ours: str = INTERNAL_ERROR_TEXT) -> str:
-    """Return the API's error object as text, at most 4,000 characters. `ours`: the message for an internal error.
+    """Return an error as JSON text in the form of the API's error object, at most 4,000 characters.
 
-    The message includes when to retry, which the REST API puts in a header field.
+    `ours`: the message for an internal error. For others the message includes the seconds to wait before a retry.
     """
     is_fault = is_internal_error(problem)
     code, message = (Problem.code, ours) if is_fault else (problem.code, problem.message)
@@ -411,7 +446,9 @@ def _detail_json(detail: Detail) -> dict[str, str]:
 
 
 def _shorten_line(text: str, most: int) -> str:
-    """Return a text on one line without invisible characters, since it may echo the caller's input."""
+    """Return a text on one line, at most `most` characters, without invisible characters. It may repeat the caller's
+    input.
+    """
     return shorten("".join(c if c.isprintable() else " " for c in as_unicode(text[: 2 * most])), most)
 
 
@@ -440,7 +477,7 @@ _MORE_NOTE = " There are more."
 
 @dataclass(frozen=True)
 class _PresentedAnswer:
-    """A result before it is cut."""
+    """Everything that a tool result is made of, before it is cut to size."""
 
     data: Any
     tool: str
@@ -466,12 +503,15 @@ def present(
     content: str | None = None,
     list_offset: int | None = None,
 ) -> ToolResult:
-    """Return any data as a result within the bound: long strings are cut, and long lists start at `list_offset`.
+    """Return data as a tool result that fits the size limit: long strings and lists are cut.
 
-    `tool` is named in the notes on how to continue. `content`: a small file as base64, which is added to the data (an
-    object) as `content`. `list_offset`: of recipients and attachments; None if the tool has no such argument.
-    `warnings`: of the operation; one that is not marked as `OwnText` is shown in a fence. `notes`: the tool's own
-    sentences, shown without one.
+    - tool: The name of the tool, for notes on how to continue.
+    - about: The first line of the text.
+    - senders: The strings that a sender wrote.
+    - warnings: Warnings of the operation. One that is not marked as `OwnText` is shown in a fence.
+    - notes: Sentences of the tool itself, shown without a fence.
+    - content: A small file as base64, added to the data as the field `content`.
+    - list_offset: Number of recipients and attachments to skip; None if the tool has no such argument.
     """
     answer = _PresentedAnswer(
         data,
@@ -488,11 +528,11 @@ def present(
 
 
 def present_page(ask: PageReader, limit: int, *, tool: str, about: FirstLine, senders: UntrustedFields) -> ToolResult:
-    """Return a page of a list that has a next page: `ask(limit)` gives data and warnings, with fewer items until they
-    fit.
+    """Return a page of a list whose operation returns pages.
 
-    The data is `{items, nextCursor}`, or an object with one such field (the messages of a thread), so its cursor
-    continues after the last item shown. At least one item is shown; one that is too large is cut.
+    `ask(limit)` returns data and warnings. It is called again with fewer items until they fit. The data is `{items,
+    nextCursor}`, or an object with one such field (the messages of a thread), so its cursor continues after the last
+    item shown. At least one item is shown; one that is too large is cut.
     """
     asked_for, limit = limit, min(limit, _MAX_ITEMS)
     for _ in range(_MAX_PAGE_READS):
@@ -518,10 +558,10 @@ def present_list(
     limit: int | None = None,
     warnings: Sequence[str] = (),
 ) -> ToolResult:
-    """Return part of a list that comes whole (accounts, folders, labels): what fits after `cursor`, at most `limit`
-    entries.
+    """Return a page of a list whose operation returns all entries (mailboxes, folders, labels).
 
-    Raises Invalid for a cursor of another list: a list belongs to a tool and to the mailbox `of`.
+    The page starts at `cursor` and has at most `limit` entries, fewer if they do not fit. `of`: the mailbox that the
+    list belongs to. Raises Invalid for a cursor from another tool or mailbox.
     """
     seal = sha256(f"{tool} {of}".encode()).hexdigest()[:8]
     first = _read_cursor(cursor, seal)
@@ -547,7 +587,7 @@ def present_list(
 
 
 def present_error(problem: Problem, request_id: str, *, told: str = INTERNAL_ERROR_TEXT) -> ToolResult:
-    """Return the API's error object as a result; for an internal error, pass `Problem()` and its text."""
+    """Return an error as a tool result. `told`: the message if the problem is an internal error."""
     return ToolResult(error_text(problem, request_id, told), is_error=True)
 
 
@@ -571,7 +611,7 @@ def _read_cursor(cursor: str | None, seal: str) -> int:
 
 
 def _present_fitting(answer: _PresentedAnswer) -> ToolResult:
-    """Return the fullest form that fits."""
+    """Return the result with the most generous limits that fit the maximum size."""
     for step in LIMIT_STEPS:
         made = _truncate_answer(answer, step)
         if not made.texts and json_size(made.data) > MAX_RESULT_SIZE:
@@ -585,7 +625,7 @@ def _present_fitting(answer: _PresentedAnswer) -> ToolResult:
 
 
 def _present_shorter_texts(answer: _PresentedAnswer, limits: Limits, texts: Sequence[str]) -> ToolResult | None:
-    """Return the form with the longest bodies that fit; None if they would be too short to be useful."""
+    """Return the result with its bodies cut so that it fits; None if they would be too short to be useful."""
     smallest = _present_once(answer, limit_texts(limits, 1))
     number = fit_texts(texts, MAX_RESULT_SIZE - wire_size(smallest) - len(texts) * _OFFSETS_ROOM)
     if number < min(_SHORT_BODY, limits.text, max(map(len, texts))) // len(texts):
@@ -603,7 +643,7 @@ def _truncate_answer(answer: _PresentedAnswer, limits: Limits) -> TruncatedData:
 
 
 def _render_answer(answer: _PresentedAnswer, made: TruncatedData, limits: Limits) -> ToolResult:
-    """Return a truncated copy with its text and notes, whether it fits or not."""
+    """Return the result for truncated data, with text and notes. Its size is not checked."""
     going_on = body_notes(made)
     cuts = cut_notes(made, answer.tool, answer.list_offset)
     own, quoting = split_warnings(answer.warnings)
@@ -637,7 +677,7 @@ def _structured_content(
 
 
 def _drop_large_file(answer: _PresentedAnswer) -> _PresentedAnswer:
-    """Remove the inline file if it does not fit beside the notes."""
+    """Return the answer without its inline file, and with a note, if the file does not fit into the result."""
     if answer.content is None or wire_size(_present_once(answer, LIMIT_STEPS[0])) <= MAX_RESULT_SIZE:
         return answer
     told = "The file is too large to include inline. Download it from the link."
@@ -655,14 +695,14 @@ def _list_items(data: Any) -> Sequence[Any]:
 
 
 def _has_next_page(data: Any) -> bool:
-    """Whether a page is followed by another."""
+    """Whether the list in the data has a cursor for a next page."""
     name = list_field(data) if isinstance(data, dict) else None
     holder = data if name is None or name == "items" else data[name]
     return isinstance(holder, dict) and holder.get("nextCursor") is not None
 
 
 def _count_fitting(result: ToolResult, made: TruncatedData, answer: _PresentedAnswer) -> int:
-    """Return how many of the first entries of a list that is too long would fit."""
+    """Return how many entries from the beginning of a list would fit, after a result with all of them was too large."""
     place = build_field_tree(answer.senders)
     at, found = "/data/", _list_items(made.data)
     if isinstance(made.data, dict):
@@ -682,7 +722,7 @@ def _path_to_items(data: dict[str, Any]) -> list[str]:
 
 
 def _present_nothing(answer: _PresentedAnswer) -> ToolResult:
-    """Return a result without data, which reports that nothing fits."""
+    """Return a result without data. Its text explains that the data is too large to show."""
     told = "This result is too large to show in any form. Request fewer, or one at a time."
     empty: Any = [] if isinstance(answer.data, list | tuple) else {} if isinstance(answer.data, dict) else None
     return ToolResult(f"{answer.tool}: {told}", {"data": empty, "untrusted": [], "warnings": [told]})

@@ -1,8 +1,9 @@
-"""`mailbox-appliance mcp`: MCP on standard input and output; a running appliance does the work.
+"""The command `mailbox-appliance mcp`: MCP on standard input and output, for AI agents on this computer.
 
     AI agent <-> lines <-> the SDK's server, in either protocol version <-> POST /mcp <-> the appliance
 
-No tool runs in this process, and it knows no secret except the token that `post` sends.
+A running appliance runs the tools; this process only passes messages on. Its only secret is the token that `post`
+sends.
 """
 
 import asyncio
@@ -42,7 +43,10 @@ TOO_LONG = b"!"
 
 @contextmanager
 def claim_stdio() -> Iterator[tuple[int, int]]:
-    """Reserve standard input and output for the protocol: other code reads nothing, and its output goes to stderr."""
+    """Yield private copies of standard input and output for the protocol, until the block ends.
+
+    Until then, other code reads nothing from standard input, and its output goes to standard error.
+    """
     private = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -59,7 +63,10 @@ def claim_stdio() -> Iterator[tuple[int, int]]:
 
 
 async def read_lines(fd: int, longest: int) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a file, read in a separate thread, at most a few ahead."""
+    """Yield the lines of a file descriptor. A separate thread reads at most a few lines ahead.
+
+    A line of more than `longest` bytes becomes TOO_LONG.
+    """
     loop, places = asyncio.get_running_loop(), threading.Semaphore(_LINES_AHEAD)
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
 
@@ -77,7 +84,9 @@ async def read_lines(fd: int, longest: int) -> AsyncGenerator[bytes, None]:
 
 
 def split_lines(chunks: Iterable[bytes], longest: int) -> Iterator[bytes]:
-    """Yield the lines, also an unfinished last one; TOO_LONG for a line of more than `longest` bytes."""
+    """Yield the lines in the chunks, including an unfinished last one. A line of more than `longest` bytes becomes
+    TOO_LONG.
+    """
     kept: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -95,7 +104,7 @@ def split_lines(chunks: Iterable[bytes], longest: int) -> Iterator[bytes]:
 
 
 class LineWriter:
-    """Writes lines in a separate thread, so that a client that does not read delays only its own responses."""
+    """Writes lines in a separate thread, so that a client that does not read its output never blocks the event loop."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -103,7 +112,7 @@ class LineWriter:
         threading.Thread(target=self._write, name="mcp-output", daemon=True).start()
 
     async def write(self, line: bytes) -> None:
-        """Write a line. Raises OSError if the reader is gone."""
+        """Write a line and wait until it is written. Raises OSError if the client has closed its end."""
         await run_in_thread(lambda: _write_all(self._fd, line + b"\n"), self._work.put)
 
     def _write(self) -> None:
@@ -153,8 +162,10 @@ _CHECK_ADVICE = "It is unknown whether this was done. Check before you repeat th
 
 
 def serve(post: Post) -> int:
-    """Serve until the input ends or SIGTERM arrives; return the exit code. Raises KeyboardInterrupt,
-    BrokenPipeError.
+    """Serve one client until the input ends or SIGTERM arrives; return the exit code. `post`: sends a message to the
+    appliance.
+
+    Raises KeyboardInterrupt, and BrokenPipeError if the client has closed the output.
     """
     with claim_stdio() as (source, sink):
         ended_by = asyncio.run(_run_until_signal(serve_files(post, source, sink)))
@@ -164,12 +175,17 @@ def serve(post: Post) -> int:
 
 
 async def serve_files(post: Post, source: int, sink: int) -> None:
-    """Read messages from one file and answer them on the other, until the end. Raises BrokenPipeError."""
+    """Read messages from the file descriptor `source` and write responses to `sink`, until the input ends.
+
+    Raises BrokenPipeError if the client has closed the output.
+    """
     await _StdioSession(post, source, sink).run()
 
 
 async def _run_until_signal(speaking: Coroutine[Any, Any, None]) -> signal.Signals | None:
-    """Run until done or until a signal; return the signal, if one arrived."""
+    """Run a coroutine until it is done, or until SIGTERM or SIGINT cancels it. Returns the signal; None if none
+    arrived.
+    """
     loop = asyncio.get_running_loop()
     told: asyncio.Future[signal.Signals] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -188,7 +204,7 @@ async def _run_until_signal(speaking: Coroutine[Any, Any, None]) -> signal.Signa
 
 @dataclass
 class _StdioSession:
-    """The session of one client."""
+    """The conversation with one MCP client over standard input and output."""
 
     post: Post
     source: int
@@ -197,7 +213,7 @@ class _StdioSession:
     pending: set[types.RequestId] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Run until the input ends. Raises BrokenPipeError if the reader of the output is gone."""
+        """Answer messages until the input ends. Raises BrokenPipeError if the client has closed the output."""
         self._writer, self._call_slots = LineWriter(self.sink), asyncio.Semaphore(_MAX_CONCURRENT)
         come, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, go = anyio.create_memory_object_stream[SessionMessage](0)
@@ -219,7 +235,9 @@ class _StdioSession:
                     await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read(self, come: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        """Pass on the client's messages; when the input ends, wait for open requests first."""
+        """Pass the client's messages to the SDK's server through `come`. When the input ends, wait for open
+        requests.
+        """
         async with come:
             async with aclosing(read_lines(self.source, _MAX_LINE)) as lines:
                 async for line in lines:
@@ -290,7 +308,11 @@ class _StdioSession:
         return _error_result(_add_advice(answer["error"], advice) if is_unsent else answer["error"])
 
     async def _call_appliance(self, method: str, params: dict[str, Any], advice: str) -> tuple[bool, dict[str, Any]]:
-        """Return whether the message was surely not sent, and the response, with `result` or with `error`."""
+        """Send a message to the appliance. Returns whether it was surely not sent, and the response, with `result` or
+        `error`.
+
+        `advice`: the next step for the user if the response is lost.
+        """
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         async with self._call_slots:
             status, payload = await run_in_thread(lambda: self.post(body, dict(_HEADERS), advice), _run_in_thread)
@@ -312,13 +334,15 @@ def _run_in_thread(work: Callable[[], None]) -> None:
 
 
 def _to_mcp_error(answer: dict[str, Any]) -> MCPError:
-    """Return an error of the protocol, also for one of the API, such as an expired token."""
+    """Return the exception for an error response of the protocol or of the REST API, such as an expired token."""
     code, message = answer["error"].get("code"), str(answer["error"].get("message", ""))
     return MCPError(code=code if isinstance(code, int) else types.INTERNAL_ERROR, message=message)
 
 
 def _add_advice(error: dict[str, Any], advice: str) -> dict[str, Any]:
-    """Add advice to an error that occurred before anything was sent, if a repeated call can help."""
+    """Return an error of a message that was never sent, with the advice to repeat the call if the appliance did not
+    run.
+    """
     message = str(error.get("message", ""))
     if error.get("code") != "appliance_unreachable":
         return error

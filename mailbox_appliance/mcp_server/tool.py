@@ -1,4 +1,4 @@
-"""The records of a tool, of its caller and of its result, and the texts that all tools share."""
+"""The types of a tool, its caller and its result, and the texts that all tools share."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from mailbox_appliance.operations.operation import Caller, Operation, Origin
 
 @dataclass(frozen=True)
 class CallContext:
-    """The caller of a tool, and the appliance; each operation checks the caller again."""
+    """The appliance and the caller of a tool: origin and token. Every operation checks the caller again."""
 
     appliance: Appliance
     origin: Origin
@@ -19,7 +19,9 @@ class CallContext:
 
 @dataclass(frozen=True)
 class FileLink:
-    """A link to a file. All of it is safe to show; `name` is not chosen by a sender."""
+    """A download link in a tool result. Every value is safe to show: `name` is an ID, not a file name chosen by a
+    sender.
+    """
 
     url: str
     name: str
@@ -29,9 +31,10 @@ class FileLink:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """The result of a tool. `structured` is `{data, untrusted, warnings?, nextCursor?}`; None for an error.
+    """The result of a tool: a text for AI models, and `structured`, which is `{data, untrusted, warnings?,
+    nextCursor?}`.
 
-    `content`: a small file as base64, if requested inline.
+    An error has no structured content. `content`: a small file as base64, if the caller requested it.
     """
 
     text: str
@@ -49,10 +52,12 @@ ToolHandler = Callable[[CallContext, Mapping[str, Any]], ToolResult]
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool. `rest_call` is the REST call as in the route table; `operation` decides who may call it.
+    """One MCP tool and its operation, which decides who may call it.
 
-    `other_operations`: further operations that it calls. `input` and `output`: JSON schemas, generated when first
-    needed.
+    - rest_call: The corresponding row of the REST route table, such as `GET /accounts`.
+    - handler: The function that runs the tool.
+    - input, output: Functions that return the JSON schemas.
+    - other_operations: Further operations that the tool calls.
     """
 
     name: str
@@ -71,7 +76,9 @@ class Tool:
     other_operations: Sequence[Operation[Any, Any]] = field(default=())
 
     def may_be_used_by(self, caller: Caller) -> bool:
-        """Whether the caller has the operation's capability; access to a mailbox is not checked."""
+        """Whether the caller has a capability that the tool's operation needs. Access to a mailbox is not checked
+        here.
+        """
         needed = self.operation.rights.needs
         return not needed or any(capability in caller.capabilities for capability in needed)
 

@@ -47,7 +47,7 @@ def delete_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult
 
 
 def preview_send(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return the message that a send would submit, and its recipients."""
+    """Return the message that a send would submit, and its recipients, without sending it."""
     given = PREVIEW_INPUT.read(arguments)
     answer = given.call(asked)
     return render.present(
@@ -110,7 +110,7 @@ _OTHER_FAILURE_ADVICE = "Ask the user before you send it again with a new idempo
 
 
 def delivery_status_text(data: Any) -> str:
-    """Return the status of a delivery and the next step, in words."""
+    """Return the status of a delivery in words, and the next step."""
     status = data.get("status")
     if status is None:  # a stored response of an earlier release
         return "Sent: this idempotencyKey was used before, and its message was sent then. Nothing was sent now."
@@ -209,7 +209,9 @@ def modify_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResul
 
 
 def _keep_fitting_ids(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return as many IDs as fit, failed messages first, and notes about the rest."""
+    """Return the result of a bulk action with as many message IDs as fit, failed ones first, and notes about the
+    others.
+    """
     room, cuts, data = _ROOM_FOR_IDS, [], dict(data)
     for name in ("failed", "uncertainIds", "succeededIds"):
         total, shown = data[name], []
@@ -236,6 +238,6 @@ def _present_delivery(asked: CallContext, given: ToolRequest, tool: str) -> Tool
 
 
 def _result_warnings(data: Delivery | LegacySendResult) -> tuple[str, ...]:
-    """Return the warnings about a message that was sent."""
+    """Return the warnings in the result of a delivery, about the message that was sent."""
     holder = data if isinstance(data, LegacySendResult) else data.result
     return () if isinstance(holder, UnsetType) or isinstance(holder.warnings, UnsetType) else holder.warnings
