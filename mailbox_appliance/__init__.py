@@ -1,6 +1,6 @@
 """A self-hosted email API for scripts, apps and AI agents, on one encrypted store (docs/architecture.md is the map).
 
-appliance     the list in which all parts are created, started and stopped
+appliance     the class Appliance: all parts, created, started and stopped in one place
 clock         time, timestamps, retry delays
 concurrency   limits on requests that wait for other servers or hash passwords
 errors        every error: its code, its family and its text

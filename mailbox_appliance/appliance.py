@@ -1,4 +1,4 @@
-"""The list of all parts that an operation can use: created in one place, started in order, stopped in reverse."""
+"""The class Appliance: holds all parts that an operation can use, and creates, starts and stops them in one place."""
 
 import threading
 import time
@@ -58,7 +58,9 @@ _SYNC_STOP_SECONDS = 2.0
 
 
 class HttpsControl(Protocol):
-    """Controls the HTTPS listener of the service, by the settings and the certificate files."""
+    """The interface of the running service that opens and closes its HTTPS listener, according to settings and
+    certificate.
+    """
 
     @property
     def url(self) -> str | None:
@@ -66,21 +68,24 @@ class HttpsControl(Protocol):
 
     @property
     def trouble(self) -> str | None:
-        """A warning for operators: HTTPS is enabled but not running, or its certificate files are not valid."""
+        """A warning for operators if HTTPS is enabled but not running, or if its certificate files are not valid;
+        otherwise None.
+        """
 
     @property
     def certificate(self) -> "CertificateFacts | None":
-        """The certificate that clients see; None if HTTPS is off."""
+        """The certificate that clients get; None if HTTPS is off."""
 
     def apply(self) -> None:
-        """Open, move or close the listener as the settings require, and load the current certificate.
+        """Open, move or close the HTTPS listener as the settings require, and load the certificate from its files
+        again.
 
-        Requests in progress on an old listener are still answered. Raises HttpsNotOffered; then nothing has changed.
+        Requests in progress on a closed listener are still answered. Raises HttpsNotOffered; then nothing has changed.
         """
 
 
 class Appliance:
-    """An open store and the parts that work on it."""
+    """An open store and all parts that work on it: sync, sending, drafts, sign-ins to mail servers, periodic jobs."""
 
     def __init__(
         self,
@@ -94,9 +99,11 @@ class Appliance:
     ) -> None:
         """Open the store of a data directory without starting any work. Raises StoreUnusable.
 
-        `key_file`: the key, if it is not in the data directory. `passphrase`: of the key, if it is protected by one.
-        `oauth_apps`: applications from the environment, which override stored ones. `store`: the store, if it is
-        already open.
+        - folder: The data directory.
+        - key_file: The file with the store's key, if it is not in the data directory.
+        - oauth_apps: OAuth applications from the environment, which override stored ones.
+        - passphrase: Passphrase of the store's key, if it is protected by one.
+        - store: The store, if it is already open.
         """
         prepare_types()
         self.folder = folder
@@ -163,7 +170,7 @@ class Appliance:
         self.worker_limits = WorkerLimits(workers, waiting)
 
     def apply_stored_settings(self) -> None:
-        """Apply settings that were stored and committed. Raises HttpsNotOffered."""
+        """Read the stored settings again and let changed ones take effect. Raises HttpsNotOffered."""
         with self.settings_lock:
             before = self.settings.values
             self._load_stored_settings()
@@ -183,9 +190,9 @@ class Appliance:
             self.https.apply()
 
     def apply_configuration(self, loaded: Settings) -> tuple[str, ...]:
-        """Apply a config.toml that was read again; return the settings that take effect only at the next start.
+        """Let changes in a newly read config.toml take effect; return the settings that need a restart.
 
-        Raises HttpsNotOffered.
+        `loaded`: the settings of that file. Raises HttpsNotOffered.
         """
         with self.settings_lock:
             before = self.settings.values
@@ -201,7 +208,9 @@ class Appliance:
         self.settings.use_stored(self.store.stored_settings.get_all())
 
     def start(self) -> None:
-        """Start cleanup of the store, interrupted sends, scheduled messages, the periodic jobs, then sync."""
+        """Start all background work: cleanup of the store, interrupted sends, scheduled messages, periodic jobs, and
+        sync.
+        """
         self.store.cleaner.start()
         self.sender.start()
         self.scheduler.start()
@@ -210,12 +219,14 @@ class Appliance:
         self.sync.start()
 
     def stop_sending(self) -> None:
-        """Start no further sends, and let requests that wait for a send answer with the current status."""
+        """Start no further sends. Requests that wait for the outcome of a send return its current status."""
         self.scheduler.release()
         self.sender.release()
 
     def abort_requests(self) -> None:
-        """Make requests that wait for other servers or for maintenance answer soon that the appliance is stopping."""
+        """Make requests that wait for other servers or for maintenance end soon, with the error that the appliance is
+        stopping.
+        """
         self.stop_sending()
         self.daily_backup.stop(0)
         self.exclusive_job.cancel()
@@ -223,12 +234,14 @@ class Appliance:
         self.connections.abort_all()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Stop all work and close the store."""
+        """Stop all work, within about `timeout` seconds, and close the store."""
         self.stop_workers(timeout)
         self.store.close()
 
     def stop_workers(self, timeout: float = 5.0) -> None:
-        """Stop all work permanently, within about `timeout` seconds; the store stays open."""
+        """Stop all background work, within about `timeout` seconds, and leave the store open. It cannot be started
+        again.
+        """
         self.stop_sending()
         until = time.monotonic() + timeout
         self.html_readers.close()
@@ -241,30 +254,35 @@ class Appliance:
 
     @property
     def public_url(self) -> str:
-        """The base URL for links that are sent to people; never taken from a request.
+        """The base URL for links that are sent to people. It never comes from a request. The first of these that
+        exists:
 
-        It is the setting `server.public_url`, else the HTTPS address if HTTPS serves other computers, else the local
-        address.
+        - the setting `server.public_url`
+        - the HTTPS address, if other computers can use it
+        - the HTTP address on this computer
         """
         offered = self.https and self.https.url
         by_https = settings.public_https_url(self.settings, urlsplit(offered).port) if offered else None
         return self.settings.text("server.public_url").rstrip("/") or by_https or self.local_url
 
     def url_for(self, *, is_local: bool) -> str:
-        """Return the base URL for a browser on this computer (`is_local`) or on another one."""
+        """Return the base URL for a browser. `is_local`: the browser runs on the appliance's computer."""
         is_given = self.settings.text("server.public_url")
         return self.local_url if is_local and not is_given else self.public_url
 
     def io_slot(self) -> AbstractContextManager[bool]:
-        """Yield whether the caller holds one of the few slots for requests that wait for other servers.
+        """Try to take one of the few slots for requests that wait for other servers, until the block ends.
 
-        If all slots are taken it is False, and the caller must not wait. So reading is never delayed.
+        Yields False if all are taken; the caller must not wait then. This keeps workers free for reading.
         """
         return self.worker_limits.slot_for_io()
 
     @contextmanager
     def require_io_slot(self) -> Iterator[None]:
-        """Hold a slot as `io_slot` does, for work that cannot avoid waiting. Raises ServersBusy if all are taken."""
+        """Take one of the few slots for requests that wait for other servers, until the block ends.
+
+        For work that cannot avoid waiting. Raises ServersBusy if all slots are taken.
+        """
         with self.io_slot() as has_place:
             if not has_place:
                 raise ServersBusy(retry_after=_RETRY_AFTER)
@@ -272,9 +290,11 @@ class Appliance:
 
     @contextmanager
     def exclusive_work(self, kind: JobKind) -> Iterator[Progress]:
-        """Run maintenance like `ExclusiveJob.run`, for a request that waits for it and so also holds an I/O slot.
+        """Run a maintenance task for a request that waits for it, until the block ends; yield an object that records
+        its progress.
 
-        Raises StoreAtWork, and WorkersBusy if all slots are taken.
+        Only one maintenance task runs at a time: raises StoreAtWork if there is another. The request also takes a slot
+        as for waiting for other servers: raises WorkersBusy if all are taken.
         """
         with self.exclusive_job.run(kind) as progress, self.io_slot() as has_place:
             if not has_place:
@@ -283,10 +303,11 @@ class Appliance:
 
     @contextmanager
     def hashing_slot(self, *, is_local: bool) -> Iterator[None]:
-        """Hold one of the few slots for requests that hash a password, so that reading is never delayed.
+        """Take one of the few slots for requests that hash a password, until the block ends. This keeps workers free
+        for reading.
 
-        One slot is reserved for this computer, whose requests wait as long as needed. A few remote requests wait for at
-        most one second; the others raise LogInsBusy.
+        `is_local`: the request comes from this computer. One slot is reserved for such requests, which wait as long as
+        needed. A few remote requests wait for at most one second; the others raise LogInsBusy.
         """
         with self.worker_limits.slot_for_hashing(is_local=is_local) as has_place:
             if not has_place:

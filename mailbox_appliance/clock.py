@@ -8,14 +8,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """A source of time, passed in so that tests can set it."""
+    """The interface of a source of time. Tests pass one that they can set."""
 
     def now(self) -> datetime:
-        """Return the wall-clock time in UTC, timezone-aware. It can jump."""
+        """Return the current time in UTC, as an aware datetime. It jumps if someone sets the computer's clock."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds that never decrease, for measuring durations."""
+        """Return seconds of a clock that never goes back, to measure durations."""
         ...
 
 
@@ -30,16 +30,18 @@ class SystemClock:
 
 
 def to_timestamp(moment: datetime) -> str:
-    """Return `2026-01-31T12:00:00.000Z` (RFC 3339), cut to milliseconds, so that text order is time order."""
+    """Return the time as `2026-01-31T12:00:00.000Z` (RFC 3339), cut to milliseconds. Sorting these texts sorts by
+    time.
+    """
     # strftime is not used: its %Y has no leading zeros on every system, and mail has dates in any year.
     utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     return utc.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def from_timestamp(text: str) -> datetime:
-    """Return the moment of an RFC 3339 date-time, timezone-aware, in UTC.
+    """Return the time of an RFC 3339 date-time, as an aware datetime in UTC.
 
-    Raises ValueError if the text is not a date-time or has no offset.
+    Raises ValueError if the text is not a date-time or has no offset from UTC.
     """
     moment = datetime.fromisoformat(text.upper())  # RFC 3339 5.6: t and z may be lower case
     if moment.tzinfo is None:
@@ -51,12 +53,12 @@ def from_timestamp(text: str) -> datetime:
 
 
 def to_millis(moment: datetime) -> int:
-    """Return milliseconds since 1970-01-01T00:00Z."""
+    """Return a time as milliseconds since 1970-01-01T00:00Z."""
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def from_millis(millis: int) -> datetime:
-    """Return the moment that is `millis` milliseconds after 1970-01-01T00:00Z."""
+    """Return the time that is `millis` milliseconds after 1970-01-01T00:00Z, as an aware datetime in UTC."""
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
 
 
@@ -64,10 +66,9 @@ def from_millis(millis: int) -> datetime:
 
 
 def backoff_delays(first: float, longest: float, *, factor: float = 2.0, jitter: float = 0.2) -> Iterator[float]:
-    """Yield the seconds to wait before each retry: growing from `first` to `longest`, each varied by up to `jitter` of
-    itself.
+    """Yield the seconds to wait before each retry, without end: from `first`, multiplied by `factor`, up to `longest`.
 
-    The variation keeps many mailboxes of one server from connecting at the same moment.
+    Each is varied at random by up to the fraction `jitter`, so that many mailboxes do not connect at the same moment.
     """
     wait = first
     while True:
@@ -76,8 +77,8 @@ def backoff_delays(first: float, longest: float, *, factor: float = 2.0, jitter:
 
 
 def retry_delay(attempts: int, first: float, longest: float, *, factor: float = 2.0) -> float:
-    """Return the seconds to wait after this many failed attempts (1 is the first), without variation.
+    """Return the seconds to wait after this many failed attempts: `first` after one attempt, growing up to `longest`.
 
-    Stored schedules need the same value each time.
+    There is no random variation, because stored schedules need the same value each time.
     """
     return float(min(longest, first * factor ** min(max(0, attempts - 1), 64)))

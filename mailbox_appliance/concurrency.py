@@ -1,4 +1,4 @@
-"""Limits on requests that hold a worker while they wait, so that at least one worker is left for reading.
+"""Limits on requests that wait or hash passwords, so that at least one worker thread is always left for reading.
 
 of 8 workers   4 wait for other servers; while these are free, remote sign-ins wait there for a hashing slot
                3 hash passwords, one of them for this computer only
@@ -17,7 +17,7 @@ HASHING_WAIT_SECONDS = 1.0
 
 
 class WorkerLimits:
-    """Counts the requests that hold a worker while they wait, and limits them."""
+    """Counts the requests that occupy a worker while they wait or hash a password, and limits them."""
 
     def __init__(self, workers: int, waiting: int, patience: float = HASHING_WAIT_SECONDS) -> None:
         # At least one worker is left for reading, whatever the settings are.
@@ -35,9 +35,9 @@ class WorkerLimits:
 
     @contextmanager
     def slot_for_io(self) -> Iterator[bool]:
-        """Yield whether the caller holds a slot for waiting for other servers; False if all are taken.
+        """Try to take a slot for waiting for other servers, until the block ends. Yields False if all are taken.
 
-        A sign-in that waits for hashing gives its worker up for it.
+        If no worker is free for it, a remote sign-in that waits for hashing stops waiting.
         """
         with self._changed:
             has_place = self.waiting < self._most_waiting
@@ -51,7 +51,10 @@ class WorkerLimits:
 
     @contextmanager
     def slot_for_hashing(self, *, is_local: bool) -> Iterator[bool]:
-        """Yield whether the caller holds a slot for hashing; False for a remote caller who would wait too long."""
+        """Wait for a slot to hash a password, and take it until the block ends.
+
+        Yields False for a remote caller who would wait too long. A caller on this computer waits without a limit.
+        """
         has_place = self._wait_as_local() if is_local else self._wait_as_remote()
         try:
             yield has_place
@@ -89,8 +92,10 @@ class WorkerLimits:
         return is_free and self._queue[0] is ticket
 
     def _must_give_way(self, ticket: object) -> bool:
-        """Whether this remote caller must stop waiting, for requests to other servers or for local sign-ins; the last
-        comes first.
+        """Whether this remote sign-in must stop waiting, to leave workers for requests to other servers and local
+        sign-ins.
+
+        `ticket`: its entry in the queue. Those that came last must stop first.
         """
         room = min(_MAX_QUEUED, self._most_waiting - self.waiting - self._queued_local)
         return self._queue.index(ticket) >= room

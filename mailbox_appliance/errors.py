@@ -1,7 +1,7 @@
-"""Every error that a caller can meet.
+"""Every error that an operation can return to its caller.
 
-The docstring of an exception is its message. Its family decides the status and the exit code, and clients switch on its
-code.
+The docstring of an exception is the text of its message, with placeholders in braces. Its family (base class) decides
+the HTTP status and the exit code. Programs distinguish errors by their `code`.
 
     Problem
     |- Invalid ............ the request is not valid                   (REST 400, exit 2)
@@ -28,7 +28,10 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Detail:
-    """One place in the request: a JSON pointer (`/to/0/email`), or `query:NAME`, `header:NAME`, `path:NAME`."""
+    """One invalid part of a request, and what is wrong with it.
+
+    `path`: a JSON pointer into the body (`/to/0/email`), or `query:NAME`, `header:NAME` or `path:NAME`.
+    """
 
     path: str
     message: str
@@ -54,7 +57,7 @@ class Problem(Exception):
 
     @property
     def message(self) -> str:
-        """The text for a person; clients switch on `code`."""
+        """The text for people. Programs distinguish errors by `code`."""
         return self._text
 
 
@@ -65,7 +68,7 @@ class Invalid(Problem):
 
     @classmethod
     def at(cls, path: str, message: str) -> "Invalid":
-        """Return an error about one place in the request."""
+        """Return an error about one part of the request. `path`: see `Detail`."""
         return cls(details=(Detail(path, message),), reason=message)
 
     @property

@@ -1,4 +1,4 @@
-"""Events: values that are passed to listeners after the commit that made them true."""
+"""Events by which one part of the appliance informs others, after the change is committed to the store."""
 
 import logging
 import threading
@@ -13,12 +13,12 @@ E = TypeVar("E", bound="Event")
 
 @dataclass(frozen=True)
 class Event:
-    """Something that has already happened; listeners cannot undo it."""
+    """Base class of events. An event reports something that has already happened; listeners cannot prevent it."""
 
 
 @dataclass(frozen=True)
 class DeliveryPhaseEntered(Event):
-    """A delivery operation entered a phase; the step that follows has not been taken yet."""
+    """A delivery operation recorded its next phase, such as `connecting`. The action of that phase follows."""
 
     operation_id: str
     phase: str
@@ -34,7 +34,7 @@ class DeliveryScheduled(Event):
 
 @dataclass(frozen=True)
 class DeliverySettled(Event):
-    """A delivery operation got a new status, or was withdrawn (status `withdrawn`)."""
+    """A delivery operation got a new status, or was withdrawn before anybody saw it (status `withdrawn`)."""
 
     operation_id: str
     account_id: str
@@ -50,21 +50,21 @@ class AccountAdded(Event):
 
 @dataclass(frozen=True)
 class AccountReconnected(Event):
-    """The servers or credentials of a mailbox changed, or a login that had failed works again."""
+    """The servers or credentials of a mailbox changed, or a sign-in to its servers that had failed works again."""
 
     account_id: str
 
 
 @dataclass(frozen=True)
 class AccountRemoved(Event):
-    """A mailbox was removed, with everything that was mirrored of it."""
+    """A mailbox was removed from the appliance, with the local copy of its mail."""
 
     account_id: str
 
 
 @dataclass(frozen=True)
 class FolderWritten(Event):
-    """The appliance wrote to a folder on the server, so the folder should be synced now."""
+    """The appliance changed a folder on the mail server, so the folder should be synced now."""
 
     account_id: str
     path: str
@@ -72,7 +72,7 @@ class FolderWritten(Event):
 
 @dataclass(frozen=True)
 class MessageArrived(Event):
-    """A message was stored for the first time."""
+    """A message was stored by sync for the first time."""
 
     account_id: str
     message_id: str
@@ -94,23 +94,25 @@ class BackupFailed(Event):
 
 @dataclass(frozen=True)
 class LargeWorkEnded(Event):
-    """Work that needed much memory ended: a large message or file was processed."""
+    """Work that needed much memory ended, such as processing a large message or file. Listeners can release memory."""
 
 
 class Events:
-    """Passes events to listeners, in the publisher's thread and in the order of subscription."""
+    """Passes each published event to the listeners of its class, in the publisher's thread and in order of
+    subscription.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: dict[type[Event], list[Callable[[Any], None]]] = defaultdict(list)
 
     def subscribe(self, kind: type[E], listener: Callable[[E], None]) -> None:
-        """Call the listener with every later event of exactly this kind."""
+        """Call `listener` with every later event of exactly this class; subclasses do not count."""
         with self._lock:
             self._listeners[kind].append(listener)
 
     def publish(self, event: Event) -> None:
-        """Call every listener. A listener that fails is logged, and the others are still called."""
+        """Call every listener of this event. An exception in a listener is logged, and the others are still called."""
         with self._lock:
             listeners = tuple(self._listeners[type(event)])
         for listener in listeners:

@@ -1,7 +1,7 @@
-"""The catalog of log events: a stable name that alerts can match, and a sentence for people.
+"""The catalog of log events: for each stable name, which alerts can match, a sentence for people.
 
-Code logs the name alone (`log.info("service_started", extra={...})`), and `logs` adds the sentence. So a sentence can
-be reworded without breaking an alert.
+Code logs only the name (`log.info("service_started", extra={...})`), and `logs` adds the sentence. So the sentence can
+change without breaking an alert.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""Structured log lines: JSON with a time, a level, an event and ids; never a secret, an address or mail text."""
+"""Log files of JSON lines: each has a time, a level, an event name and IDs, but never a secret, an address or mail
+text.
+"""
 
 import json
 import logging
@@ -30,9 +32,10 @@ _encoder = msgspec.json.Encoder(enc_hook=repr)
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as one JSON object on a line. Each value of `extra` becomes a field.
+    """Formats a log record as one JSON object on a line. Each value of `extra` becomes a field.
 
-    A traceback keeps its frames and the type of the exception, but not its text, which may quote a server or a message.
+    For an exception, the line has its type and the places in the code. Its text is left out, since it may quote a
+    server or a message.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -67,15 +70,15 @@ def _traceback_frames(exc_info: "logging._SysExcInfoType") -> list[str]:
 
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):
-    """A rotating log file that only its owner can read, including each new one after a rotation.
+    """A rotating log file that only its owner can read, including the new file after each rotation.
 
-    It counts its own size and formats each line once. The base class reads the size from the disk and formats twice.
+    It is faster than its base class, which asks the disk for the size before each line and formats each line twice.
     """
 
     _size = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line, into a new file if it does not fit into the current one."""
+        """Write one line. If it would make the file too large, begin a new file first."""
         try:
             line = self.format(record) + self.terminator
             if self._size and self._size + len(line) > self.maxBytes:
@@ -89,7 +92,7 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
             self.handleError(record)
 
     def reopen(self) -> None:
-        """Open the file by its name again: a new one if the old one was renamed, in a new folder if that was renamed.
+        """Open the file again by its name. This creates a new file, and folder, if the old one was renamed.
 
         Raises OSError; then the old file stays open.
         """
@@ -107,14 +110,16 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
 
 
 class _StandardError(logging.StreamHandler[TextIO]):
-    """Writes warnings to stderr. If stderr is the tray's file, it is kept small here, since the tray may have ended."""
+    """Writes warnings to standard error. If the tray program redirected that to its file, also limits the file's size
+    here, because the tray may have ended.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         super().__init__(sys.stderr)
         self._is_kept_small = folder is not None and self._is_file(folder / LAST_WORDS)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line, and empty the file if it has grown too large."""
+        """Write one line. If the tray's file has grown too large, empty it."""
         super().emit(record)
         if self._is_kept_small:
             with suppress(OSError, ValueError):
@@ -138,12 +143,12 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def set_level(level: str) -> None:
-    """Set the lowest level that is logged, from now on."""
+    """Set the lowest level that is logged, such as `info`. Takes effect immediately."""
     logging.getLogger().setLevel(level.upper())
 
 
 def reopen() -> None:
-    """Open the log files again after logrotate or a person has renamed them."""
+    """Open the log files again, after logrotate or a person has renamed them. Failures are logged."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, _PrivateFile):
             try:
@@ -155,7 +160,11 @@ def reopen() -> None:
 def configure(
     folder: Path | None, level: str, *, max_bytes: int = 10_000_000, keep: int = 5, name: str = "appliance.log"
 ) -> None:
-    """Send log lines to the file of that name in `folder`, rotated by size, and warnings also to stderr."""
+    """Write all log lines to the file `name` in `folder`, and warnings also to standard error.
+
+    `folder`: None for no file. `level`: the lowest level to log. `max_bytes`: the size at which a new file begins.
+    `keep`: the number of old files to keep.
+    """
     root = logging.getLogger()
     for handler in root.handlers[:]:
         root.removeHandler(handler)

@@ -1,4 +1,4 @@
-"""Counters for the page `/metrics`. Nothing else depends on them."""
+"""Counters for the page `/metrics`. The appliance does not use them for anything else."""
 
 import threading
 from collections import defaultdict
@@ -12,9 +12,9 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Counters:
-    """Counters that start at 0 with each appliance. May be used from any thread.
+    """Counters of events, with labels. They start at 0 when the appliance starts. May be used from any thread.
 
-    Labels never hold an address, a name or other input.
+    Labels never contain an address, a name or other input.
     """
 
     def __init__(self, events: Events) -> None:
@@ -31,7 +31,7 @@ class Counters:
             self._counts[key] += 1
 
     def values(self, name: str) -> dict[Labels, int]:
-        """Return the counts of a counter by its labels, without those that are 0."""
+        """Return the counts of the counter `name` by their labels. Combinations that were never counted are missing."""
         with self._lock:
             return {labels: count for (known, labels), count in self._counts.items() if known == name}
 

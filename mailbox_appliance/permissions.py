@@ -1,4 +1,4 @@
-"""Permissions, computed for every request from the credential, its owner's role and the owner's mailboxes."""
+"""Permissions: decides what a credential may do, for every request, from the key, its owner's role and mailboxes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,16 +17,18 @@ _IN_MAILBOXES = MAIL_CAPABILITIES | {Capability.ADMIN_ACCOUNTS}
 
 
 def effective_capabilities(found: FoundCredential) -> frozenset[Capability]:
-    """Return what a credential allows now: all that its member may do, for a key limited to its stored capabilities."""
+    """Return the capabilities of a credential now: those of its member's role; for an API key, only the ones it also
+    holds.
+    """
     members = MAIL_CAPABILITIES | (ADMIN_CAPABILITIES if found.member.role == "admin" else frozenset())
     return members if found.kind == "session" else members.intersection(found.capabilities)
 
 
 def require_account(store: "Store", found: FoundCredential, account_id: str, *, everywhere: bool = False) -> Account:
-    """Return the mailbox if this credential has access to it. Raises NotFound, which does not reveal that it exists.
+    """Return the mailbox if this credential has access to it. Raises NotFound, also for a mailbox of somebody else.
 
-    `everywhere`: return it for any owner, for administrators who manage its settings. A key's own limit still
-    applies.
+    `everywhere`: allow mailboxes of all members, for administrators who manage settings. The limit of an API key to
+    certain mailboxes still applies.
     """
     if found.account_ids is not None and account_id not in found.account_ids:
         raise NotFound(what="mailbox")
@@ -39,13 +41,13 @@ def require_account(store: "Store", found: FoundCredential, account_id: str, *, 
 
 
 def reachable_accounts(store: "Store", found: FoundCredential) -> tuple[Account, ...]:
-    """Return every mailbox that this credential has access to."""
+    """Return all mailboxes that this credential has access to; none gives an empty tuple."""
     accounts = store.accounts.list_reachable(found.member.id)
     return tuple(a for a in accounts if found.account_ids is None or a.id in found.account_ids)
 
 
 def may_send_now(store: "Store", account_id: str, credential_id: str, member_id: str) -> bool:
-    """Whether the caller of an earlier send may still send from this mailbox."""
+    """Whether a credential that requested a send earlier may still send from this mailbox."""
     found = store.credentials.find_by_id(credential_id, member_id)
     if found is None or found.member.status != "active":
         return False
@@ -55,21 +57,24 @@ def may_send_now(store: "Store", account_id: str, credential_id: str, member_id:
 
 
 def require_capability(held: frozenset[Capability], needed: tuple[Capability, ...]) -> None:
-    """Raise Denied, naming the capabilities, unless one of the needed ones is held."""
+    """Raise Denied, naming the capabilities, unless `held` contains at least one of `needed`. If `needed` is empty,
+    allow it.
+    """
     if needed and not held.intersection(needed):
         names = " or ".join(needed)
         raise Denied(reason=f"{names} is required.", details=(Detail("capability", names),))
 
 
 def require_role(member: Member, role: Role) -> None:
-    """Raise Denied unless the member has this role now."""
+    """Raise Denied unless the member has this role."""
     if member.role != role:
         raise Denied(reason=f"only an {role} can do this.", details=(Detail("role", role),))
 
 
 def require_unlimited(found: FoundCredential) -> None:
-    """Raise Denied for an API key with a limit to mailboxes, since OAuth applications and new mailboxes are outside the
-    limit.
+    """Raise Denied for an API key that is limited to certain mailboxes.
+
+    For operations outside such a limit: connecting mailboxes and changing OAuth applications.
     """
     if found.account_ids is not None:
         reason = (
@@ -79,9 +84,9 @@ def require_unlimited(found: FoundCredential) -> None:
 
 
 def require_may_change_admins(found: FoundCredential, *roles: Role) -> None:
-    """Raise Denied if an API key would change or create an administrator. `roles`: the roles concerned.
+    """Raise Denied if an API key would change or create an administrator. `roles`: the member's role before and after.
 
-    No capability of a key is an exception, so nobody can become an administrator through a key.
+    No capability allows this to a key, so nobody can become an administrator through a key.
     """
     if found.kind == "api_key" and "admin" in roles:
         reason = "an API key can neither create nor change an administrator. Use a session instead."
@@ -90,9 +95,9 @@ def require_may_change_admins(found: FoundCredential, *roles: Role) -> None:
 
 @dataclass(frozen=True)
 class KeyRights:
-    """The rights of a key: its capabilities, and its mailboxes (None: all that its owner has access to).
+    """The rights of an API key: its capabilities, and the mailboxes that it is limited to (None: all of its owner's).
 
-    `is_made_by_owner`: nobody but the owner has been shown its token.
+    `is_made_by_owner`: the owner created the key, so nobody else has seen its token.
     """
 
     capabilities: frozenset[Capability]
@@ -100,7 +105,7 @@ class KeyRights:
     is_made_by_owner: bool = True
 
     def holds(self, capability: Capability, account_ids: frozenset[str] | None) -> bool:
-        """Whether the key allows this in all of these mailboxes."""
+        """Whether the key has this capability in all of these mailboxes (None: all of its owner's)."""
         if capability not in self.capabilities:
             return False
         return self.account_ids is None or (account_ids is not None and account_ids <= self.account_ids)
@@ -109,11 +114,13 @@ class KeyRights:
 def require_grantable(
     found: FoundCredential, held: frozenset[Capability], *, owner_id: str, before: KeyRights | None, after: KeyRights
 ) -> None:
-    """Raise Denied if a key would get more rights than the caller holds now (`held`).
+    """Raise Denied if a key would get rights that the caller may not grant. `before` is None for a new key.
 
-    Rights that the key has `before` may stay. Only a member adds mail capabilities to their own keys, not even an
-    administrator can, and a key whose token another person was shown never gets them. An API key grants rights only in
-    its own mailboxes.
+    - A caller cannot grant a capability that is not in `held`, the caller's own.
+    - Rights that the key has `before` may stay.
+    - Only the owner of a key can add mail capabilities to it; not even an administrator can.
+    - A key whose token another person has seen never gets mail capabilities.
+    - A caller with an API key can grant rights only in the mailboxes of that key.
     """
     had, scope = before or KeyRights(frozenset(), frozenset()), after.account_ids
     _require_all(after.capabilities - had.capabilities, held)

@@ -1,4 +1,6 @@
-"""Settings: the table of options, the effective values, and the public URL that follows from them."""
+"""Settings: the table of options, their effective values from all sources, and the public URL that follows from
+them.
+"""
 
 import difflib
 import os
@@ -22,12 +24,15 @@ _ZONE = re.compile(r"[A-Za-z0-9._~-]+")  # RFC 6874 2: unreserved
 
 @dataclass(frozen=True)
 class Option:
-    """One setting: its name, default, the bounds of a number, and its help.
+    """One setting: its name, default and help text.
 
-    `runtime`: the value can change while the appliance runs, so code reads it each time it needs it. `networks`: each
-    item of the list is an address or a network, such as `192.0.2.7` or `10.0.0.0/8`. `address`: the text is empty,
-    `localhost` or an IP address to listen on; other names are refused because resolving one may block. `resolver`: the
-    text is empty, or an IP address with an optional port.
+    - minimum, maximum: The bounds of a number.
+    - choices: The valid texts; empty for any.
+    - runtime: The value can change while the appliance runs, so code reads it each time it needs it.
+    - networks: Each item of the list is an address or a network, such as `192.0.2.7` or `10.0.0.0/8`.
+    - address: The text is empty, `localhost` or an IP address to listen on. Other names are refused, since looking
+      one up may block.
+    - resolver: The text is empty, or an IP address with an optional port.
     """
 
     name: str
@@ -43,7 +48,7 @@ class Option:
 
     @property
     def environment(self) -> str:
-        """The name of its environment variable."""
+        """The name of the environment variable that sets this option."""
         return ENVIRONMENT_PREFIX + self.name.upper().replace(".", "_")
 
 
@@ -211,12 +216,12 @@ BY_NAME = {option.name: option for option in OPTIONS}
 
 
 def parse_flag(text: str) -> bool | None:
-    """Return the boolean that a word such as `yes` or `0` stands for; None if it stands for neither."""
+    """Return True or False for a word such as `yes` or `0`; None if it is neither."""
     return _FLAGS.get(text.lower())
 
 
 def why_invalid(option: Option, value: object) -> str | None:
-    """Return why a value is invalid, as the end of a sentence: "must be a whole number (got 'x')"; None if it is
+    """Return why a value is invalid, as the end of a sentence: "must be a whole number (got 'x')". None if it is
     valid.
     """
     if type(value) is not type(option.default):
@@ -283,7 +288,7 @@ def parse_host_and_port(text: str) -> tuple[str, int | None] | None:
 
 
 def _shortened(value: object) -> str:
-    """Return the value as it is quoted in a message, cut if it is long."""
+    """Return the value as text for an error message, cut if it is long."""
     try:
         text = repr(value)
     except ValueError:  # an integer with thousands of digits
@@ -302,7 +307,7 @@ _NO_SETTINGS = frozenset({"MAILBOX_APPLIANCE_LICENSE_TOKEN"})
 
 
 class BadSetting(ValueError):
-    """An unknown setting or an invalid value. The text names the setting, its source, and what is valid."""
+    """A setting is unknown or has an invalid value. The text names the setting, its source, and the valid values."""
 
 
 #: Sources of values; the later one wins.
@@ -310,8 +315,10 @@ Source = Literal["default", "file", "stored", "environment", "flag"]
 
 
 class Settings:
-    """The effective values. Some change while the appliance runs, so code reads a value when it needs it and does not
-    keep it.
+    """The effective value of each setting, from all sources: defaults, config.toml, stored changes, environment,
+    command line.
+
+    Some values change while the appliance runs, so code reads a value when it needs it and does not keep it.
     """
 
     def __init__(self, layers: Mapping[Source, Mapping[str, Value]]) -> None:
@@ -323,7 +330,7 @@ class Settings:
         self.is_file_invalid = False
 
     def use_stored(self, values: Mapping[str, object]) -> None:
-        """Replace the stored values by these.
+        """Replace the values that are stored in the store, and update the effective values.
 
         Ignored are settings unknown to this release, settings that cannot change at run time, and invalid values.
         """
@@ -336,9 +343,9 @@ class Settings:
         self.values = _merge_layers(self._layers)
 
     def apply_file(self, loaded: "Settings") -> tuple[str, ...]:
-        """Apply a newly read config.toml, as far as its settings can change at run time.
+        """Apply a newly read config.toml to all settings that can change while the appliance runs.
 
-        Returns the names of the settings that change only with the next start.
+        Returns the names of changed settings that take effect only at the next start.
         """
         before, now = (settings._layers.get("file", {}) for settings in (self, loaded))
         then = _merge_layers({**self._layers, "file": now})
@@ -351,35 +358,35 @@ class Settings:
         return self.waiting
 
     def overridden_by(self, name: str) -> str | None:
-        """Return what overrides a stored value of this setting: an environment variable or the command line; None if
-        nothing does.
+        """Return the source that overrides a stored value of this setting: the name of an environment variable, or "the
+        command line". None if nothing does.
         """
         if name in self._layers.get("flag", {}):
             return "the command line"
         return BY_NAME[name].environment if name in self._layers.get("environment", {}) else None
 
     def is_set(self, name: str) -> bool:
-        """Whether the setting was set in any source, even to its default."""
+        """Whether any source sets this setting, even to its default value."""
         return any(name in values for source, values in self._layers.items() if source != "default")
 
     def text(self, name: str) -> str:
-        """Return the value of a text option."""
+        """Return the value of a setting whose values are texts."""
         value = self.values[name]
         assert isinstance(value, str)  # noqa: S101 - the table says so
         return value
 
     def number(self, name: str) -> int:
-        """Return the value of a number option."""
+        """Return the value of a setting whose values are whole numbers."""
         value = self.values[name]
         assert isinstance(value, int)  # noqa: S101 - the table says so
         return value
 
     def flag(self, name: str) -> bool:
-        """Return the value of a true-or-false option."""
+        """Return the value of a setting that is true or false."""
         return bool(self.values[name])
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Return the value of a list option."""
+        """Return the value of a setting whose values are lists of texts."""
         value = self.values[name]
         assert isinstance(value, tuple)  # noqa: S101 - the table says so
         return value
@@ -388,7 +395,7 @@ class Settings:
 def load(
     file: Path | None = None, environment: Mapping[str, str] = os.environ, flags: Mapping[str, Value] | None = None
 ) -> Settings:
-    """Load settings from the file (if it exists), the environment and the flags.
+    """Return the settings from the file (if it exists), the environment and the command line (`flags`).
 
     Raises BadSetting for an unknown name or an invalid value.
     """
@@ -405,8 +412,10 @@ def load(
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str | None]]:
-    """Yield environment variables that look like settings but are unknown, each with the most similar known one, if
-    any.
+    """Yield the name of each environment variable that looks like a setting but is unknown, with the most similar known
+    name.
+
+    The second value is None if no known name is similar.
     """
     known = {option.environment for option in OPTIONS}
     areas = tuple({f"{ENVIRONMENT_PREFIX}{option.name.partition('.')[0].upper()}_" for option in OPTIONS})
@@ -465,15 +474,16 @@ def _require_valid(option: Option, value: object, where: str) -> Value:
 
 
 def is_https_public(settings: Settings) -> bool:
-    """Whether the settings enable HTTPS at an address that other computers can reach."""
+    """Whether HTTPS is enabled at an address that other computers can reach."""
     host = settings.text("server.https_host")
     return settings.flag("server.https") and host != "localhost" and not (host and ip_address(host).is_loopback)
 
 
 def public_https_url(settings: Settings, port: int | None) -> str | None:
-    """Return the HTTPS URL at this port for other computers; None if only this computer can use it.
+    """Return the HTTPS URL for other computers, with this port; None if HTTPS is off or only for this computer.
 
-    The host name of this computer is used if HTTPS listens at all addresses, or at one that is only valid locally.
+    It has this computer's host name if HTTPS listens at all addresses, or at an address that is only valid on the local
+    network link.
     """
     if not is_https_public(settings):
         return None

@@ -1,3 +1,3 @@
-"""The one place that names the release."""
+"""The version of this release. No other module defines it."""
 
 __version__ = "0.11.0"

@@ -45,7 +45,7 @@ TOO_LONG = b"!"
 def claim_stdio() -> Iterator[tuple[int, int]]:
     """Yield private copies of standard input and output for the protocol, until the block ends.
 
-    Until then, other code reads nothing from standard input, and its output goes to standard error.
+    Inside the block, other code reads nothing from standard input, and its output goes to standard error.
     """
     private = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
