@@ -1,7 +1,7 @@
-"""The command line: an HTTP client of a running appliance.
+"""The command line `mailbox-appliance`: an HTTP client of a running appliance.
 
-It imports neither the store nor the web framework, and nothing that `--help` does not need. `__main__` passes in the
-functions of higher layers (serve, commands on files, demo) by name.
+It imports neither the store nor the web framework, and nothing that `--help` does not need. Commands that need higher
+layers (`serve`, `demo`, commands on the files of a data directory) call functions whose names `__main__` passes in.
 
 main             run one command line; turn every failure into an exit code
 groups           command groups, global options, shell completion

@@ -16,12 +16,12 @@ _ID = re.compile(r"bak_[0-9a-z]+")
 
 
 def is_backup_id(name: str) -> bool:
-    """Whether this is the ID of a backup in the data directory, rather than a file name (`./bak_1` is a file name)."""
+    """Whether the text is the ID of a backup in the data directory (`bak_1`) rather than a file name (`./bak_1`)."""
     return _ID.fullmatch(name) is not None
 
 
 def resolve_backup_file(invocation: Invocation, name: str) -> Path:
-    """Return the path of the backup file with this name. A bare name also finds a file in `backups/`, as `backup list`
+    """Return the path of a backup file. `name`: a path, or the bare name of a file in `backups/`, as `backup list`
     shows it.
 
     Raises Failure if the file is missing, unreadable or not a regular file.
@@ -44,7 +44,9 @@ def resolve_backup_file(invocation: Invocation, name: str) -> Path:
 
 
 def summary_sentence(answer: Any) -> str:
-    """Return the summary of a backup as a sentence."""
+    """Return a sentence about a verified backup: whether it is usable, and its numbers of members, mailboxes and
+    messages.
+    """
     told = answer["data"]
     if not told["ok"]:
         return "The files match the backup, but they are not a usable store.\n"

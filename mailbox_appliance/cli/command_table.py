@@ -1,8 +1,8 @@
-"""Commands that are one REST call each: name, call, options and view; pages and progress.
+"""Commands that are one REST call each. A `Row` describes one: its name, call, options, and output format.
 
 An option's name decides where its value goes: `message_id` fills `{messageId}` in the path, and `--account` fills
-`{accountId}`. On a GET, every other option is a query parameter of the same name in camel case. A request body comes
-from a function of the row.
+`{accountId}`. On a GET, every other option is a query parameter of the same name in camel case. If the call has a
+request body, a function of the row makes it from the options.
 """
 
 import re
@@ -53,7 +53,7 @@ _NOT_IN_QUERY = frozenset({"account", "mailbox", "all_pages", "max_results"})
 
 @dataclass(frozen=True)
 class Call:
-    """A method and a path below `/api/v1`, as the table of routes has them."""
+    """The HTTP method and path of a REST call. The path is below `/api/v1` and has parameters such as `{accountId}`."""
 
     method: str
     path: str
@@ -66,7 +66,7 @@ def exit_success(_answer: Any) -> int:
 
 @dataclass(frozen=True)
 class Row:
-    """One command and its REST call."""
+    """One command and its REST call: a row of the command table."""
 
     name: str
     call: Call
@@ -89,7 +89,7 @@ class Row:
     waiting_for: str = ""
 
     def command(self) -> click.Command:
-        """Return the click command of this row."""
+        """Return the click command that makes the call of this row."""
 
         def act(invocation: Invocation, **given: Any) -> int:
             return execute(self, invocation, given)
@@ -98,9 +98,10 @@ class Row:
 
 
 def execute(row: Row, invocation: Invocation, given: Given, client: "ApiClient | None" = None) -> int:
-    """Make the call of a row and show its response; return the exit code.
+    """Make the call of a row, print its response, and return the exit code.
 
-    `client` replaces the client of the signed-in session.
+    `given`: the values of the command's options and arguments. `client`: the client to use, by default that of the
+    user's session.
     """
     # The command line is checked before any request.
     body = row.body(invocation, given) if row.body else None
@@ -129,7 +130,10 @@ def _path_values(template: str, client: "ApiClient", given: Given) -> dict[str, 
 
 
 def wanted_mailbox(given: Given) -> str | None:
-    """Return the mailbox that the command line names, as an option or argument; None if it names none."""
+    """Return the mailbox named on the command line, by `--account` or an argument; None if there is neither.
+
+    Raises Failure if they name different mailboxes.
+    """
     wanted = {name for name in (given.get("account"), given.get("mailbox")) if name is not None}
     if len(wanted) > 1:
         raise wrong_usage("Two mailboxes are named. Name one, as an argument or with --account.", "option:--account")
@@ -137,7 +141,7 @@ def wanted_mailbox(given: Given) -> str | None:
 
 
 def fill_path(path: str, values: Mapping[str, str]) -> str:
-    """Return the path with its parameters filled in, each as one quoted segment."""
+    """Return the path with a value for each `{parameter}`, URL-quoted so that it is one path segment."""
     from urllib.parse import quote
 
     for name, value in values.items():
@@ -178,7 +182,10 @@ def _snake(name: str) -> str:
 
 
 def _follow_pages(row: Row, invocation: Invocation, client: "ApiClient", path: str, given: Given) -> int:
-    """Fetch all pages. JSON lines are written as they arrive; other formats show all items as one page."""
+    """Fetch and print all pages of a list; return the exit code.
+
+    JSON lines are printed as they arrive. Other formats print all items together, as if they were one page.
+    """
     everything: list[Any] = []
     cursor, warnings = None, []
     for answer in _fetch_pages(row, client, path, given):
@@ -221,7 +228,7 @@ def _fetch_pages(row: Row, client: "ApiClient", path: str, given: Given) -> Iter
 
 
 def resolve_account(client: "ApiClient", wanted: str | None) -> str:
-    """Return the ID of the wanted mailbox: an ID unchanged, an email looked up, the only mailbox if None is given.
+    """Return the ID of a mailbox. `wanted`: an ID, an email address, or None for the only mailbox that the caller has.
 
     Raises Failure if no mailbox or more than one fits.
     """
@@ -260,7 +267,7 @@ _EVERY, _WITHIN = 0.5, 5.0
 
 @contextmanager
 def show_store_progress(invocation: Invocation, client: "ApiClient", text: str) -> Iterator[None]:
-    """Show the current step on a terminal and, as soon as the appliance reports it, the progress."""
+    """While entered, show `text` on a terminal, then the progress of the store job once the appliance reports it."""
     with invocation.terminal.waiting(text) as tell:
         if not invocation.terminal.stderr.isatty():
             yield

@@ -1,4 +1,4 @@
-"""The context of one command: global options, the appliance it talks to, and passphrases."""
+"""The context of one command: its global options, the appliance that it uses, and passphrases."""
 
 import gc
 import importlib
@@ -24,7 +24,10 @@ PASSWORD_VARIABLE = "MAILBOX_APPLIANCE_PASSWORD"  # noqa: S105 - a name
 
 @dataclass
 class Invocation:
-    """The global options, the terminal, and the functions of higher layers (name -> module:function)."""
+    """One use of the command line: its global options and terminal.
+
+    `services`: functions of higher layers, by name, as `module:function`.
+    """
 
     terminal: Terminal
     services: Mapping[str, str] = field(default_factory=dict)
@@ -33,11 +36,11 @@ class Invocation:
     format: str = "json"
 
     def variable(self, name: str) -> str | None:
-        """Return one of our environment variables, without its prefix; an empty one counts as not set."""
+        """Return the environment variable `MAILBOX_APPLIANCE_` + `name`; None if it is missing or empty."""
         return self.terminal.environment.get(ENVIRONMENT_PREFIX + name) or None
 
     def data_directory(self) -> "Path":
-        """Return the data directory: the named one or this user's default.
+        """Return the data directory: the one that the command line or the environment names, or this user's default.
 
         Raises StoreUnusable if it belongs to another user (see `system.ownership`).
         """
@@ -48,21 +51,21 @@ class Invocation:
         return folder
 
     def _named_data_directory(self) -> "Path":
-        """Return the data directory without checking its owner: the command may concern another appliance."""
+        """Return the data directory without checking its owner, for commands that may use another appliance."""
         from mailbox_appliance.client.local import default_data_dir
 
         named = self.data_dir or self.variable("DATA_DIR")
         return _expand_folder(named) if named else default_data_dir()
 
     def config_directory(self) -> "Path":
-        """Return the directory of this user's known appliances and tokens."""
+        """Return the directory in which this user's known appliances and tokens are stored."""
         from mailbox_appliance.client.local import default_config_dir
 
         named = self.variable("CONFIG_DIR")
         return _expand_folder(named) if named else default_config_dir()
 
     def instances(self) -> "Instances":
-        """Return the appliances that this user knows."""
+        """Return the list of appliances that this user has signed in to."""
         from mailbox_appliance.client.instances import Instances
 
         return Instances(self.config_directory(), self._named_data_directory())
@@ -74,10 +77,10 @@ class Invocation:
         return TokenStore(self.config_directory(), self.terminal.environment)
 
     def requested_instance(self) -> str | None:
-        """Return the named instance; None for the one in use.
+        """Return the appliance that this command names, as a name or URL; None if it names none.
 
-        `--data-dir X` on the command line means the appliance of X. It overrides the environment and the instance in
-        use.
+        `--data-dir X` on the command line names the appliance of X. It overrides the environment and the choice made
+        with `instances use`.
         """
         if self.instance or self.data_dir is None:
             return self.instance or self.variable("INSTANCE")
@@ -86,15 +89,15 @@ class Invocation:
         return LOCAL
 
     def resolve_instance(self) -> "Instance":
-        """Return the instance that this command talks to."""
+        """Return the appliance that this command uses: the one it names, else the user's current one."""
         from mailbox_appliance.client.instances import choose_instance
 
         return choose_instance(self.instances(), self.requested_instance(), self._named_data_directory())
 
     def client(self) -> "ApiClient":
-        """Return a client of the chosen instance with a token: the environment's, else that of the stored session.
+        """Return a client of the appliance that this command uses.
 
-        Raises Failure if there is no token.
+        Its token is that in the environment, else that of the stored session. Raises Failure if there is none.
         """
         from mailbox_appliance.client.http import ApiClient
 
@@ -111,8 +114,9 @@ class Invocation:
         return ApiClient(instance.url, token, instance.fingerprint)
 
     def service(self, name: str) -> Callable[..., Any]:
-        """Import and return a function of a higher layer. Raises Failure if it or a package it needs is not
-        installed.
+        """Import and return the function of a higher layer that has this name in `services`.
+
+        Raises Failure if the function or a package that it needs is not installed.
         """
         module, _, function = self.services.get(name, "").partition(":")
         if not module:
@@ -140,7 +144,7 @@ def _expand_folder(named: str) -> "Path":
 
 
 def _require_reachable(instance: "Instance") -> None:
-    """Raise Failure if nothing responds at a remote address; any response is enough."""
+    """Raise Failure if a remote appliance sends no response at all; an error response is enough."""
     from mailbox_appliance.client.http import ApiClient, ApiRequest
     from mailbox_appliance.client.instances import REMOTE
 
@@ -164,17 +168,16 @@ LONG_WORK_SECONDS = 12 * 3600.0
 
 
 def names_other_appliance(invocation: Invocation) -> bool:
-    """Whether the command means another appliance than that of the data directory; it is then used like any client."""
+    """Whether this command uses an appliance other than that of the local data directory."""
     from mailbox_appliance.client.instances import LOCAL
 
     return (invocation.requested_instance() or invocation.instances().current) != LOCAL
 
 
 def operator_client(invocation: Invocation) -> "ApiClient | None":
-    """Return a client for the appliance that the command means.
+    """Return a client of the appliance that this command uses; None if that is the local one and it is not running.
 
-    Another appliance is used with this user's session, and the data directory's own as its operator. Returns None if no
-    appliance is running on the data directory.
+    The client of the local data directory's appliance has the operator's access. Any other has the user's session.
     """
     if names_other_appliance(invocation):
         return invocation.client()
@@ -199,7 +202,9 @@ _PASSPHRASE_CODES = frozenset({"backup_wrong_passphrase", "passphrase_needed"})
 
 
 def read_passphrase(invocation: Invocation, *, from_stdin: bool) -> str | None:
-    """Read the passphrase of the command from stdin if requested, else from the environment; None if there is none."""
+    """Return the passphrase for this command: from stdin if requested, else from the environment; None if neither has
+    one.
+    """
     if from_stdin:
         return invocation.terminal.secret_line("passphrase")
     found = invocation.variable(PASSPHRASE_NAME)
@@ -207,16 +212,18 @@ def read_passphrase(invocation: Invocation, *, from_stdin: bool) -> str | None:
 
 
 def read_new_passphrase(invocation: Invocation, *, from_stdin: bool) -> str:
-    """Read a new passphrase from stdin, the environment or a prompt, which asks twice."""
+    """Return a new passphrase: from stdin if requested, else from the environment, else from a prompt that asks
+    twice.
+    """
     return invocation.terminal.secret(
         "New passphrase", ENVIRONMENT_PREFIX + PASSPHRASE_NAME, from_stdin=from_stdin, twice=True, what="passphrase"
     )
 
 
 def call_with_passphrase(invocation: Invocation, opening: Callable[[str | None], T], *, from_stdin: bool) -> T:
-    """Return the result of `opening` with the command's passphrase, or without one.
+    """Call `opening` with the passphrase of the command, or None, and return its result.
 
-    If one is missing and stdin is a terminal, prompt for it and try once more.
+    If `opening` fails because a passphrase is missing, and stdin is a terminal, prompt for one and call it once more.
     """
     passphrase = read_passphrase(invocation, from_stdin=from_stdin)
     try:

@@ -1,8 +1,8 @@
-"""Downloads: receiving a file over HTTP in pieces and saving it under a safe name.
+"""Downloads: receives a file over HTTP in chunks and saves it under a safe name.
 
-Only the owner can read a saved file, and it gets its name once it is complete. File names come from untrusted mail, so
-they never lead out of the target folder and never name a hidden file. A target that is not a regular file (a device, a
-FIFO, an open descriptor) is written to and never replaced.
+Only the owner can read a saved file, and it gets its final name once it is complete. File names come from untrusted
+mail, so they never lead out of the target folder and never name a hidden file. A target that is not a regular file (a
+device, a FIFO, an open descriptor) is written to and never replaced.
 """
 
 import http.client
@@ -38,7 +38,7 @@ _CHUNK = 256 * 1024
 
 @dataclass(frozen=True)
 class IncomingFile:
-    """The header fields of a response, its length if known, and its bytes."""
+    """A file being downloaded: the header fields of the response, its size in bytes if known, and its chunks."""
 
     headers: Mapping[str, str]
     size: int | None
@@ -46,9 +46,9 @@ class IncomingFile:
 
 
 def receive_file(client: ApiClient, request: ApiRequest) -> IncomingFile:
-    """Send a GET request and return its response as a stream.
+    """Send a GET request and return its response, whose chunks are read as the caller consumes them.
 
-    Raises Failure for an error response, and while the chunks are read if the response ends too early.
+    Raises Failure for an error response. Reading the chunks raises Failure if the response ends too early.
     """
     target, body, headers = client.encode_request(request)
     connection = client.open_connection(request.timeout)
@@ -110,7 +110,11 @@ _STANDARD = {"stdout": 1, "stderr": 2}
 def save_download(
     invocation: Invocation, client: ApiClient, path: str, output: str | None, *, force: bool, otherwise: str
 ) -> int:
-    """Fetch a file and save it; return the exit code. `otherwise` is its name if the response names none."""
+    """Fetch a file from `path` of the API and save it; return the exit code.
+
+    `output`: the target file or folder, or `-` for stdout. `force`: replace an existing file. `otherwise`: the file
+    name if neither `output` nor the response gives one.
+    """
     if output is not None and (descriptor := _descriptor(output)) is not None:
         output = "-" if descriptor == 1 else output
     elif output not in (None, "-"):
@@ -135,7 +139,10 @@ def save_download(
 
 
 def _require_writable(output: str, *, force: bool) -> None:
-    """Raise Failure before the download if the target cannot be written."""
+    """Raise Failure if the target's folder is missing, or the target exists and `force` is not set.
+
+    Called before the download, so that nothing is transferred in vain.
+    """
     if _is_folder(output):
         return
     folder = output.rstrip(os.sep) if output.endswith(os.sep) else os.path.dirname(output)  # noqa: PTH120 - keeps `x/`
@@ -146,7 +153,7 @@ def _require_writable(output: str, *, force: bool) -> None:
 
 
 def _descriptor(output: str) -> int | None:
-    """Return the number in the name of an open descriptor, such as `/dev/stdout`; None for other names."""
+    """Return the file descriptor that a name such as `/dev/stdout` or `/dev/fd/3` means; None for any other name."""
     found = _DESCRIPTOR.fullmatch(output)
     if found is None:
         return None
@@ -170,7 +177,10 @@ def _is_folder(path: str) -> bool:
 
 
 def safe_file_name(name: str, otherwise: str) -> str:
-    """Return a safe, short file name: not a path, device, command option or hidden file."""
+    """Return a short file name without a path that names no device, command option or hidden file.
+
+    `otherwise`: the name to use if nothing of `name` is usable.
+    """
     clean = _UNSAFE.sub("_", name).rstrip(" .").lstrip(" .-")
     if _RESERVED.fullmatch(clean):
         clean = f"_{clean}"
@@ -190,7 +200,7 @@ def _server_file_name(incoming: IncomingFile) -> str:
 
 
 def _report_chunks(invocation: Invocation, incoming: IncomingFile) -> Iterator[bytes]:
-    """Yield the chunks and show the progress on a terminal."""
+    """Yield the chunks of a download unchanged, and show its progress on a terminal."""
     done, of = 0, f" of {incoming.size / 1e6:.1f}" if incoming.size else ""
     with invocation.terminal.progress_bar() as tell:
         for chunk in incoming.chunks:
@@ -200,7 +210,7 @@ def _report_chunks(invocation: Invocation, incoming: IncomingFile) -> Iterator[b
 
 
 def _write_to_device(target: Path, chunks: Iterator[bytes]) -> int:
-    """Write to an existing device, FIFO or open descriptor; return the size."""
+    """Write the chunks to an existing device, FIFO or open descriptor; return the number of bytes."""
     descriptor, size = _descriptor(str(target)), 0
     with _explain_os_errors(target):
         opened = os.open(target, os.O_WRONLY | NO_TERMINAL) if descriptor is None else os.dup(descriptor)
@@ -214,8 +224,9 @@ def _write_to_device(target: Path, chunks: Iterator[bytes]) -> int:
 
 
 def _write_file(target: Path, chunks: Iterator[bytes], *, force: bool) -> int:
-    """Write a temporary file beside the target, then rename it, so that the target is never incomplete. Return the
-    size.
+    """Write the chunks to a file and return the number of bytes. `force`: replace an existing file.
+
+    The file is written under a temporary name beside the target and then renamed, so the target is never incomplete.
     """
     if not force and os.path.lexists(target):
         raise _file_exists(target)
@@ -247,7 +258,7 @@ def _explain_os_errors(target: Path) -> Iterator[None]:
 
 
 def _rename_into_place(written: Path, target: Path) -> None:
-    """Rename the file to its target, unless a file of that name exists by now."""
+    """Rename a finished file to its target. Raises Failure if a file of that name has appeared in the meantime."""
     try:
         target.hardlink_to(written)
     except FileExistsError as error:

@@ -1,4 +1,4 @@
-"""The shape of the command line: command groups, global options, and shell completion."""
+"""Command groups, global options, and shell completion, built on click."""
 
 import difflib
 import importlib
@@ -27,16 +27,16 @@ def _store_global_option(context: click.Context, parameter: click.Parameter, val
 
 
 def complete_instances(context: click.Context, _parameter: click.Parameter, begun: str) -> "list[CompletionItem]":
-    """Complete the name of an appliance that this user signed in to."""
+    """Complete the name of an appliance that this user signed in to. `begun`: the text typed so far."""
 
     return complete_instance_names(context, begun)
 
 
 class _TextParam(click.types.StringParamType):
-    """A text parameter whose metavar names its kind, such as FILE."""
+    """A text parameter. Its placeholder in the help (metavar), such as FILE, decides how shells complete it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the text. Fails for an empty file name, which usually comes from an unset variable."""
+        """Return the text. An empty file name is an error, since it usually comes from an unset variable."""
         if value == "" and param is not None and "FILE" in (param.metavar or ""):
             self.fail(_EMPTY, param, ctx)
         return super().convert(value, param, ctx)
@@ -47,10 +47,10 @@ class _TextParam(click.types.StringParamType):
 
 
 class _WithExample(click.Command):
-    """A command whose help shows an example."""
+    """A command or group whose help shows an example."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the example of this command, if it has one, above the inherited text."""
+        """Write the example of this command, if it has one, above the closing text of the help."""
         from mailbox_appliance.cli.help_examples import example_of  # loaded only when help is shown
 
         if lines := example_of(command_words(ctx)):
@@ -69,7 +69,7 @@ def command_words(context: click.Context) -> tuple[str, ...]:
 
 
 class _Command(_WithExample):
-    """A command that completes its options where nothing else can follow."""
+    """A command for which Tab completes option names even before a `-` is typed, and the hidden global options."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
 
@@ -95,10 +95,10 @@ class _Commands(_WithExample, click.Group):
 
 
 class _Group(_Commands):
-    """A group of commands about one noun."""
+    """A group of commands about one kind of object, such as `members`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the names in the order in which the group was given them."""
+        """Return the command names in the order in which they were added, not sorted."""
         return list(self.commands)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
@@ -107,7 +107,10 @@ class _Group(_Commands):
 
 
 def global_options(*, hidden: bool) -> list[click.Parameter]:
-    """Return the options that every command and group takes. If one is given several times, the last one counts."""
+    """Return the options that every command and group accepts. If one is given several times, the last one counts.
+
+    `hidden`: leave them out of the help.
+    """
     table: tuple[tuple[str, str, click.Choice[str] | None, str], ...] = (
         ("--instance", "NAME|URL", None, "Appliance to use: a name from `instances list`, or a URL."),
         ("--data-dir", "DIR", None, "Data directory of the appliance on this computer."),
@@ -142,7 +145,10 @@ def command(
     *,
     hidden: bool = False,
 ) -> click.Command:
-    """Return a command. Its callback takes the Invocation and the parameters by name, and returns the exit code."""
+    """Return a click command. `text`: its help. `hidden`: leave it out of lists.
+
+    `callback` gets the Invocation, then the parameters by name, and returns the exit code.
+    """
 
     def invoke(**given: Any) -> int:
         return callback(click.get_current_context().find_object(Invocation), **given)
@@ -162,7 +168,7 @@ def command(
 
 
 def _set_metavar(parameter: click.Parameter) -> None:
-    """Give a parameter's value one form in help: `MESSAGE-ID`, and `N` for a number."""
+    """Set the placeholder for a parameter's value in the help: `N` for a number, else a form such as `MESSAGE-ID`."""
     if parameter.metavar and parameter.type is click.STRING:
         parameter.type = _TextParam()
     if parameter.metavar is not None:
@@ -175,7 +181,7 @@ def _set_metavar(parameter: click.Parameter) -> None:
 
 
 def group(name: str, text: str, commands: Sequence[click.Command]) -> click.Group:
-    """Return a group of commands about one noun."""
+    """Return a group of commands about one kind of object. `text`: its help."""
     return _Group(
         name,
         commands={one.name or "": one for one in commands},
@@ -187,9 +193,10 @@ def group(name: str, text: str, commands: Sequence[click.Command]) -> click.Grou
 
 
 class Root(_Commands):
-    """The top of the tree. The table has each command's summary; a command's module is imported when it is used.
+    """The command `mailbox-appliance`, from which all others descend. A command's module is imported when it is used.
 
-    `sections`: the listed commands by heading; without it the list has one heading.
+    `entries`: for each command its module and its summary for the help. `sections`: the names of the listed commands by
+    heading; without it, the help lists all under one heading.
     """
 
     def __init__(
@@ -200,11 +207,11 @@ class Root(_Commands):
         self._sections = sections
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the names in the order of the table."""
+        """Return the names of the commands that have a summary, in the order of `entries`."""
         return [name for name, (_, text) in self._entries.items() if text]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import and return the command of this name: the attribute `NAME` (`-` becomes `_`) of its module."""
+        """Import and return the command of this name: the attribute `NAME` of its module, with `-` replaced by `_`."""
         if cmd_name not in self._entries:
             return None
         module = importlib.import_module(f"mailbox_appliance.cli.commands.{self._entries[cmd_name][0]}")
@@ -213,7 +220,7 @@ class Root(_Commands):
         return found
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Return the commands and options that begin with the text, without importing the commands."""
+        """Return the commands and options that begin with the text `incomplete`, without importing the commands."""
         from click.shell_completion import CompletionItem
 
         found = [one for one in self.list_commands(ctx) if one.startswith(incomplete)]
@@ -229,7 +236,7 @@ class Root(_Commands):
 
 
 def walk(root: Root) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yield every command and group that help lists, with the words that name it, in the order of the help."""
+    """Yield every listed command and group with the words that name it, such as `("emails", "send")`, in help order."""
     context = click.Context(root)
     for name in root.list_commands(context):
         found = root.get_command(context, name)
@@ -343,8 +350,9 @@ _FOLDERS = ("inbox", "archive", "drafts", "sent", "spam", "trash")
 
 
 def answer_completion(instruction: str, root: Root, invocation: Invocation) -> int:
-    """Carry out a completion instruction such as `bash_complete` or `bash_source`. Any failure returns 1 and prints
-    nothing.
+    """Answer a shell's completion request and return the exit code. `instruction`: such as `bash_complete`.
+
+    After any failure it returns 1 and has printed nothing.
     """
     shell, _, wanted = instruction.partition("_")
     try:
@@ -357,7 +365,7 @@ def answer_completion(instruction: str, root: Root, invocation: Invocation) -> i
 
 
 class _Completion(ShellComplete):
-    """The completions for one press of Tab."""
+    """The answer to one press of Tab: reads the command line from the environment, and returns what can follow."""
 
     def __init__(self, root: Root, invocation: Invocation, *, is_bash: bool) -> None:
         super().__init__(root, {"obj": invocation}, "mailbox-appliance", _VARIABLE)
@@ -371,7 +379,7 @@ class _Completion(ShellComplete):
         return before, begun.replace(_CURSOR, "")
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """Return the completions at the cursor, in the shell's format."""
+        """Return the completions at the cursor. `args`: the words before it. `incomplete`: the word at the cursor."""
         if _REDIRECTION.match(incomplete) or (args and _REDIRECTION.fullmatch(args[-1])):
             return [CompletionItem(incomplete, type="file")]
         found = super().get_completions(_without_redirections(args), incomplete)
@@ -380,8 +388,10 @@ class _Completion(ShellComplete):
         return [self._fit_item(item, whole, incomplete) for item in found]
 
     def _fit_item(self, item: CompletionItem, whole: str, begun: str) -> CompletionItem:
-        """Fit a completion to the shell: zsh and fish replace the whole word, bash only the part after the last `=` or
-        `:`.
+        """Return a completion in the form that the shell inserts. `begun`: the word as typed so far.
+
+        `whole` precedes the value in the word, such as `--option=`. zsh and fish replace the whole word; bash replaces
+        only the part after the last `=` or `:`.
         """
         value = f"{whole}{item.value}"
         if self._is_bash:
@@ -391,11 +401,11 @@ class _Completion(ShellComplete):
         return CompletionItem(value, type=item.type, help=item.help)
 
     def format_completion(self, item: CompletionItem) -> str:
-        """Return one line of the output."""
+        """Return one completion as a line for the shell's completion script."""
         return f"{item.type}\t{item.value}\t{' '.join((item.help or '').split())}"
 
     def complete(self) -> str:
-        """Return the whole output."""
+        """Return the whole output for the shell's completion script."""
         args, incomplete = self.get_completion_args()
         return "".join(f"{self.format_completion(one)}\n" for one in self.get_completions(args, incomplete))
 
@@ -411,7 +421,7 @@ def _without_redirections(words: list[str]) -> list[str]:
 
 
 def complete_value(metavar: str, begun: str) -> list[CompletionItem]:
-    """Return possible values for this metavar, as far as they are known without a request."""
+    """Return values that fit a placeholder such as FILE or ROLE and begin with `begun`. No request is made."""
     kinds = metavar.strip("[].").split("|")
     if any(kind == "FILE" or kind.endswith("-FILE") for kind in kinds):
         return [CompletionItem(begun, type="file")]
@@ -422,14 +432,19 @@ def complete_value(metavar: str, begun: str) -> list[CompletionItem]:
 
 
 def complete_instance_names(context: click.Context, begun: str) -> list[CompletionItem]:
-    """Return the names of the appliances that this user signed in to; none if they cannot be read."""
+    """Return the names of the appliances that this user signed in to and that begin with `begun`.
+
+    The list is empty if the names cannot be read.
+    """
     invocation = context.find_object(Invocation)
     known = [] if invocation is None else [one.name for one in invocation.instances().list()]
     return [CompletionItem(one) for one in ("local", *known) if one.startswith(begun) and _HARMLESS.fullmatch(one)]
 
 
 def complete_hidden_options(command: click.Command, begun: str) -> list[CompletionItem]:
-    """Return the options that every command takes but only the root help lists."""
+    """Return the global options that begin with `begun`. The help of a command hides them, but every command accepts
+    them.
+    """
     return [
         CompletionItem(name, help=one.help)
         for one in command.params

@@ -1,7 +1,7 @@
-"""The examples that end the help of each command and group. The module is loaded only when help is shown.
+"""The examples at the end of the help of each command and group. The module is loaded only when help is shown.
 
-An example is one command line that works as it stands, apart from IDs and addresses. It may continue on a second line
-after a backslash.
+An example is one command line that works unchanged, apart from IDs and addresses. A backslash may continue it on a
+second line.
 """
 
 _PROGRAM = "mailbox-appliance"
@@ -168,6 +168,9 @@ _EXAMPLES: dict[str, str] = {
 
 
 def example_of(words: tuple[str, ...]) -> str | None:
-    """Return the example of the command that these words name, with the program's name; None if it has none."""
+    """Return the example for a command, beginning with the program's name; None if there is none.
+
+    `words`: the name of the command, such as `("emails", "send")`.
+    """
     example = _EXAMPLES.get(" ".join(words))
     return None if example is None else f"{_PROGRAM} {example}"

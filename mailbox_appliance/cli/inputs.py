@@ -33,13 +33,15 @@ INPUT_OPTION = click.Option(
 
 
 def given_options(given: dict[str, Any], *except_for: str) -> list[str]:
-    """Return the options that were given, as written on the command line."""
+    """Return the options that have a value, as written on the command line (`--name`), except those in `except_for`."""
     names = [name for name, value in given.items() if value not in (None, False, ()) and name not in except_for]
     return [f"--{name.rstrip('_').replace('_', '-')}" for name in names]
 
 
 def require_options(given: dict[str, Any], *names: str) -> None:
-    """Raise Failure for a missing option that is required without --input."""
+    """Raise Failure if one of the named options is missing or empty. For commands without --input, which replaces
+    them.
+    """
     for name in names:
         option = f"--{name.replace('_', '-')}"
         if given[name] == "":
@@ -49,12 +51,15 @@ def require_options(given: dict[str, Any], *names: str) -> None:
 
 
 def too_large_failure(what: str, limit: int) -> Failure:
-    """Return the failure that the API would report, for use before anything is sent."""
+    """Return the error `message_too_large`, as the API has it, for input that is too large to send.
+
+    `what`: the name of the input. `limit`: in bytes.
+    """
     return Failure("message_too_large", f"{what} is larger than the limit of {limit // MIB} MiB.", INPUT)
 
 
 def read_input(terminal: "Terminal", name: str, limit: int = LARGEST_BODY) -> bytes:
-    """Read a file, or the standard input for `-`. Raises Failure if it exceeds the limit."""
+    """Return the content of a file, or of stdin if `name` is `-`. Raises Failure if it has more than `limit` bytes."""
     from pathlib import Path
 
     content = terminal.stdin.read(limit + 1) if name == "-" else read_file(Path(name), limit)
@@ -64,8 +69,9 @@ def read_input(terminal: "Terminal", name: str, limit: int = LARGEST_BODY) -> by
 
 
 def read_file(file: "Path", limit: int) -> bytes:
-    """Read at most one byte more than the limit, so that the caller can notice an excess. Raises Failure if the file
-    cannot be read.
+    """Return the first `limit` + 1 bytes of a file, so that the caller can notice a larger one.
+
+    Raises Failure if the file cannot be read.
     """
     try:
         with file.open("rb") as stream:
@@ -75,7 +81,7 @@ def read_file(file: "Path", limit: int) -> bytes:
 
 
 def read_text(terminal: "Terminal", name: str) -> str:
-    """Read UTF-8 text from a file, or from the standard input for `-`; a byte order mark is removed."""
+    """Return UTF-8 text from a file, or from stdin if `name` is `-`, without a byte order mark."""
     try:
         return read_input(terminal, name).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -86,7 +92,10 @@ def read_text(terminal: "Terminal", name: str) -> str:
 
 
 def read_whole_body(terminal: "Terminal", given: dict[str, Any], *beside: str) -> bytes | None:
-    """Return the body given with --input; None if there is no --input. `beside`: options that --input allows."""
+    """Return the request body given with --input; None if there is no --input.
+
+    `beside`: options that may be combined with --input. Raises Failure if any other option is given.
+    """
     if given["input_"] is None:
         return None
     if others := given_options(given, "input_", *beside):
@@ -95,14 +104,14 @@ def read_whole_body(terminal: "Terminal", given: dict[str, Any], *beside: str) -
 
 
 def read_body(terminal: "Terminal", name: str) -> bytes:
-    """Return the bytes of a JSON object, unchanged. Raises Failure for anything else."""
+    """Return the bytes of a file, or of stdin if `name` is `-`. Raises Failure if they are not a JSON object."""
     content = read_input(terminal, name).removeprefix(_BYTE_ORDER_MARK)
     read_object(content, name)
     return content
 
 
 def read_object(content: bytes, name: str) -> dict[str, Any]:
-    """Decode a JSON object given as a body. Raises Failure with the cause and its position."""
+    """Decode a request body. `name`: its file, for messages. Raises Failure if it is not a JSON object."""
     value = decode_json(content, name)
     if not isinstance(value, dict):
         raise wrong_usage(f"{_source_name(name)} must be a JSON object, {{...}}.", _INPUT)
@@ -110,14 +119,17 @@ def read_object(content: bytes, name: str) -> dict[str, Any]:
 
 
 def decode_json(content: bytes, name: str) -> Any:
-    """Decode a JSON value (RFC 8259). Raises Failure with the cause and its position."""
+    """Decode a JSON value (RFC 8259). Raises Failure with the error and its line and column in the file `name`."""
     if not (found := decode_json_sequence(content, name, most=1)):
         raise _invalid_json(f"{_source_name(name)} is empty.")
     return found[0]
 
 
 def decode_json_sequence(content: bytes, name: str, most: int | None = None) -> list[Any]:
-    """Decode consecutive JSON values, each on its own line or not. Raises Failure as `decode_json`."""
+    """Decode consecutive JSON values, on one line or several. `most`: the largest number of values allowed.
+
+    Raises Failure with the error and its line and column in the file `name`.
+    """
     import json
 
     found: list[Any] = []
@@ -144,7 +156,7 @@ def _skip_spaces(text: str, place: int) -> int:
 
 @contextmanager
 def _explain_decode_errors(name: str) -> Iterator[None]:
-    """Turn errors of the decoder into a Failure."""
+    """While entered, turn errors of the JSON decoder into Failures about the file `name`."""
     import json
 
     try:
@@ -167,7 +179,9 @@ def _parse_number(text: str) -> int:
 
 
 def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object; raise ValueError if a name occurs twice, since it is unclear which value is meant."""
+    """Return a decoded JSON object. Raises ValueError if a name occurs twice, since it is unclear which value
+    counts.
+    """
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -200,9 +214,9 @@ MOMENT_FORMS = "RFC 3339, such as 2030-01-31T09:00:00Z or ...+01:00; without an 
 
 
 def parse_moment(text: str, option: str) -> str:
-    """Return a date-time with an offset. Without one, the text is local time of this computer and gets its offset.
+    """Return a date-time with a UTC offset. A text without one is in this computer's local time and gets its offset.
 
-    Raises a Failure that names the option for an invalid date-time, and for a local time that occurs twice or never.
+    Raises a Failure that names `option` if the date-time is invalid, or is a local time that occurs twice or never.
     """
     written = text.strip()
     try:
@@ -252,17 +266,16 @@ _MESSAGE_ID = re.compile(rb"(?!(?:null|true|false)$)[\w.~-]{1,200}", re.ASCII)
 
 @dataclass(frozen=True)
 class ListedMessage:
-    """A message, and its mailbox if the list names it."""
+    """The ID of a message to act on, and that of its mailbox if the list of messages gives it."""
 
     message_id: str
     account_id: str | None = None
 
 
 def read_messages(terminal: "Terminal", named: tuple[str, ...], file: str | None) -> list[ListedMessage]:
-    """Return the named messages, or those in the file (`-` for stdin), without duplicates.
+    """Return the messages to act on, without duplicates: those in `named`, or those listed in `file` (`-` for stdin).
 
-    A list may be empty: then there is nothing to change. Raises Failure for too many messages, for names together with
-    a list, and for neither.
+    A list may be empty. Raises Failure for too many messages, and if both `named` and `file` are given, or neither.
     """
     if file is None and not named:
         raise wrong_usage("Missing message IDs. Name them, or pass a list with --input.", "argument:MESSAGE-ID...")
@@ -280,8 +293,10 @@ def read_messages(terminal: "Terminal", named: tuple[str, ...], file: str | None
 
 
 def messages_in_list(content: bytes, name: str) -> list[ListedMessage]:
-    """Parse a list of messages: one ID per line, or JSON as commands print it, with any number of responses or
-    messages.
+    """Return the messages in a list: one ID per line, or JSON as commands print it (any number of responses or
+    messages).
+
+    `name`: the file with the list, for error messages.
     """
     content = content.removeprefix(b"\xef\xbb\xbf").strip()
     if not content.startswith((b"{", b"[", b'"')):
@@ -299,7 +314,10 @@ def _id_on_line(line: bytes) -> ListedMessage:
 
 
 def _messages_in(value: Any, account_id: str | None) -> list[ListedMessage]:
-    """Return the messages that a JSON value names: an ID, a message, a list of these, a conversation or a response."""
+    """Return the messages in a JSON value: a message ID, a message, a list of these, a conversation or a response.
+
+    `account_id`: the mailbox of messages that do not name one.
+    """
     if isinstance(value, str):
         return [ListedMessage(value, account_id)]
     if isinstance(value, list):
@@ -321,7 +339,7 @@ def _no_message_failure() -> Failure:
 
 
 def resolve_member(client: "ApiClient", wanted: str) -> str:
-    """Return the ID of the wanted member: an ID unchanged, an email looked up, which only administrators can do."""
+    """Return the ID of a member. `wanted`: an ID or an email address. Only administrators can use an address."""
     if "@" not in wanted:
         return wanted
     from mailbox_appliance.client.http import ApiRequest

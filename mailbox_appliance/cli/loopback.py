@@ -1,4 +1,4 @@
-"""The loopback listener to which a browser on this computer returns after a sign-in from a terminal (RFC 8252 7.3).
+"""The local HTTP listener to which a browser returns after a provider sign-in started in a terminal (RFC 8252 7.3).
 
 It listens only on loopback addresses, at a free port, for one request with the right `state`; other requests get 404.
 The module is imported late: its HTTP server takes longer to import than a help page takes to print.
@@ -25,7 +25,7 @@ _POLICY = (
 
 
 class LoopbackListener:
-    """A context manager that listens while it is entered, at `port`."""
+    """Receives the browser after a sign-in. A context manager: while entered, it listens at `port`."""
 
     def __init__(self) -> None:
         #: The full address that the browser returned to; None until then.
@@ -51,16 +51,21 @@ class LoopbackListener:
             server.server_close()
 
     def accept_only(self, state: str) -> None:
-        """Accept the request with this `state`; before this call no request is accepted."""
+        """From now on, accept a request with this `state`, which identifies the sign-in. Before, no request is
+        accepted.
+        """
         self._state = state
 
     def wait(self, seconds: float) -> str | None:
-        """Return the address that the browser returned to; None if it did not return in time."""
+        """Return the full URL to which the browser returned; None if it did not return within `seconds`."""
         self._is_back.wait(seconds)
         return self._address
 
     def accept_redirect(self, target: str, port: int) -> bool:
-        """Record the browser's address if this request is the expected one; return whether it is."""
+        """Record the URL of a request if it has the expected path and `state`; return whether it has.
+
+        `target`: path and query of the request. `port`: the port that received it.
+        """
         place = urlsplit(target)
         if not self._state or place.path != _PATH or parse_qs(place.query).get("state") != [self._state]:
             return False
@@ -69,7 +74,7 @@ class LoopbackListener:
         return True
 
     def finish(self) -> None:
-        """Release the waiting thread, after the browser has received its page."""
+        """Make `wait` return. Called once the browser has received its page."""
         self._is_back.set()
 
 
@@ -121,4 +126,4 @@ class _RedirectHandler(BaseHTTPRequestHandler):
         self.wfile.write(page)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base has it
-        """Log nothing: the browser's request is secret."""
+        """Log nothing, since the requested URL contains a secret."""

@@ -1,4 +1,4 @@
-"""The command line: the table of commands, and the one place that turns every failure into an exit code."""
+"""The entry of the command line: the list of commands, and the one place that turns failures into exit codes."""
 
 import os
 import sys
@@ -75,7 +75,10 @@ COMPLETE = "_MAILBOX_APPLIANCE_COMPLETE"
 
 
 def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal: Terminal | None = None) -> int:
-    """Run one command line and return its exit code. `services`: functions of higher layers, as `module:function`."""
+    """Run one command line and return its exit code.
+
+    `services`: functions of higher layers, by name, as `module:function`. `terminal`: by default that of the process.
+    """
     invocation = Invocation(terminal or Terminal.of_process(), services or {}, format=_requested_format(argv))
     if instruction := invocation.terminal.environment.get(COMPLETE):
         from mailbox_appliance.cli.groups import answer_completion
@@ -101,7 +104,7 @@ def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal
 
 
 def root() -> Root:
-    """Return the whole command tree."""
+    """Return the command `mailbox-appliance` with all commands and groups."""
     top = Root(ENTRIES, SECTIONS, name="mailbox-appliance", help=_HELP, epilog=help_epilog(), no_args_is_help=True)
     top.params.append(_version_option())
     return top
@@ -155,7 +158,7 @@ def _failure_from_usage(error: click.ClickException) -> Failure:
 
 
 def _takes_secret(error: click.UsageError) -> bool:
-    """Whether the error concerns a command that reads a secret from the standard input."""
+    """Whether a usage error occurred in a command that can read a secret from stdin."""
     command = error.ctx.command if error.ctx else None
     return any(str(one.name).endswith("_stdin") for one in (command.params if command else ()))
 
@@ -177,7 +180,7 @@ def _failure_from_exception(error: Exception) -> Failure:
 
 
 def _report(failure: Failure, invocation: Invocation, help_text: str = "") -> int:
-    """Report why a command ends, below the help text if a subcommand is missing. Return the exit code."""
+    """Print an error on stderr and return its exit code. `help_text`: printed above the error."""
     from mailbox_appliance.cli.output import error_text
 
     try:
@@ -188,14 +191,17 @@ def _report(failure: Failure, invocation: Invocation, help_text: str = "") -> in
 
 
 def _end_on_closed_output(of_process: bool) -> int:
-    """End as quietly as a program killed by a closed pipe; otherwise Python prints an error when it flushes at exit."""
+    """Return the exit code after the reader of the output has gone, without printing anything.
+
+    `of_process`: the output is the process's own; redirect it, or Python would print an error when it flushes at exit.
+    """
     if of_process:
         _redirect_to_null(1, 2)
     return errors.OUTPUT_CLOSED
 
 
 def _discard_unwritable_output() -> None:
-    """Discard output that cannot be written: Python would retry at exit and print a second error."""
+    """Discard buffered output that cannot be written; otherwise Python would retry at exit and print a second error."""
     try:
         if sys.stdout is not None and not sys.stdout.closed:
             sys.stdout.flush()

@@ -93,7 +93,10 @@ mailbox-appliance setup --name Ada --email ada@example.org""",
 
 
 def help_epilog() -> str:
-    """Return the text at the end of the root help. Click keeps the lines of a paragraph after a backspace character."""
+    """Return the text at the end of `mailbox-appliance --help`: output formats, environment variables and exit codes.
+
+    Click does not rewrap a paragraph that starts with a backspace character.
+    """
     width = max(len(name) for name, _ in VARIABLES) + 2
     variables = "".join(f"  {name:{width}}{text}\n" for name, text in VARIABLES)
     codes = "".join(f"  {code}  {text}\n" for code, text in EXIT_CODES)
@@ -116,7 +119,7 @@ _SEE_ALSO = "The documentation is in docs/ of the source."
 
 
 def render_man_page(root: Root) -> str:
-    """Return the manual page as roff."""
+    """Return the manual page of all commands as roff."""
     return "".join(f"{line}\n" for line in _page_lines(root))
 
 
@@ -142,7 +145,10 @@ def _page_lines(root: Root) -> Iterator[str]:
 
 
 def _command(words: tuple[str, ...], command: click.Command, parent: click.Context) -> Iterator[str]:
-    """Yield the lines of a command: a heading for a group; usage, description and options for a command."""
+    """Yield the roff lines about a command (usage, description, options) or a group (heading and description).
+
+    `words`: its name, such as `("emails", "send")`. `parent`: the click context of the group above it.
+    """
     if isinstance(command, click.Group):
         yield from (f'.SS "{to_roff(" ".join(words))}"', *_paragraphs(command.help or ""))
         return
@@ -162,7 +168,7 @@ def _command(words: tuple[str, ...], command: click.Command, parent: click.Conte
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Yield the help of each visible option; `--help` only for the root."""
+    """Yield the roff lines about each visible option. `--help` is described only for the root command."""
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         is_help = "--help" in parameter.opts and context.parent is not None
@@ -181,8 +187,9 @@ def _definition_list(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _paragraphs(help_text: str, between: str = ".PP") -> Iterator[str]:
-    """Yield a help text by paragraphs. Click separates them by empty lines and keeps the lines after a backspace
-    character.
+    """Yield the paragraphs of a help text as roff lines. `between`: the roff macro that separates them.
+
+    Paragraphs are separated by empty lines. One that starts with a backspace character keeps its lines.
     """
     for number, paragraph in enumerate(help_text.strip().split("\n\n")):
         if number:
@@ -203,13 +210,13 @@ def _lower_first(sentence: str) -> str:
 
 
 def _fill_prose(value: str) -> list[str]:
-    """Wrap sentences into lines; the viewer fills them again."""
+    """Wrap text into short lines of roff source; the viewer wraps them again for its width."""
     lines = textwrap.wrap(to_roff(value), _WIDTH, break_long_words=False, break_on_hyphens=False)
     return [rf"\&{one}" if one.startswith(".") else one for one in lines]
 
 
 def to_roff(value: str) -> str:
-    """Return text as roff, with nothing in it taken for a roff command; text in backticks becomes bold."""
+    """Return text as roff, escaped so that nothing in it is a roff command. Text in backticks becomes bold."""
     parts = _CODE.split(value)
     plain = "".join(rf"\fB{_escape(part)}\fR" if number % 2 else _escape(part) for number, part in enumerate(parts))
     return rf"\&{plain}" if plain.startswith(".") else plain

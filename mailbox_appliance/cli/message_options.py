@@ -1,4 +1,4 @@
-"""A message from options: the bodies of send, preview and forward, and of drafts."""
+"""Request bodies for messages, made from command-line options: for send, preview, forward and drafts."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -58,7 +58,8 @@ FORWARD_OPTIONS: tuple[click.Parameter, ...] = (
 def parse_address(text: str, option: str = "--to") -> dict[str, str]:
     """Parse `a@b` or `Name <a@b>` into an address for the API; the name may be in quotation marks.
 
-    Raises Failure for several addresses: all but one would be taken for a name and get no message.
+    `option`: the option that error messages name. Raises Failure for several addresses: all but one would count as a
+    name and get no message.
     """
     named = _NAMED.fullmatch(text)
     name, email = (named["name"], named["email"].strip()) if named else ("", text.strip())
@@ -78,7 +79,9 @@ def _parse_recipients(given: Given, *names: str) -> dict[str, Any]:
 
 
 def _parse_sender(given: Given) -> str | None:
-    """Return the given sender after checking that it is one address; the server validates it."""
+    """Return the value of --from, or None. Raises Failure if it is not a single address; the appliance validates the
+    rest.
+    """
     if given["from_"] is not None:
         parse_address(given["from_"], "--from")
     written: str | None = given["from_"]
@@ -86,7 +89,9 @@ def _parse_sender(given: Given) -> str | None:
 
 
 def message_body(terminal: "Terminal", given: Given) -> Any:
-    """Return the body to send: the unchanged --input, a saved draft, or a message from the options."""
+    """Return the request body to send: the content of --input unchanged, a saved draft, or a message from the
+    options.
+    """
     if given["input_"] is not None:
         _require_alone(given, "input_")
         return read_body(terminal, given["input_"])
@@ -97,12 +102,12 @@ def message_body(terminal: "Terminal", given: Given) -> Any:
 
 
 def draft_body(draft_id: str, given: Given) -> dict[str, Any]:
-    """Return the body that sends a saved draft."""
+    """Return the request body that sends a saved draft."""
     return _without_none({"draftId": draft_id, "sendAt": _send_at(given)})
 
 
 def forward_body(terminal: "Terminal", given: Given) -> Any:
-    """Return the body that forwards a message: the unchanged --input, or one from the options."""
+    """Return the request body that forwards a message: the content of --input unchanged, or made from the options."""
     if given["input_"] is not None:
         _require_alone(given, "input_")
         return read_body(terminal, given["input_"])
@@ -157,7 +162,9 @@ def _content(terminal: "Terminal", given: Given) -> dict[str, str]:
 
 
 def _text_or_file(terminal: "Terminal", given: Given, name: str) -> str | None:
-    """Return the text of an option, or the content of the file that its `--...-file` option names."""
+    """Return the text of the option `--NAME`, or the content of the file that `--NAME-file` names; None without
+    either.
+    """
     text: str | None = given[name]
     file = given[f"{name}_file"]
     if file is None:
@@ -168,7 +175,9 @@ def _text_or_file(terminal: "Terminal", given: Given, name: str) -> str | None:
 
 
 def read_attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
-    """Read files as attachments for the API. Raises Failure if together they exceed the limit of one message."""
+    """Return the named files as attachments for the API. Raises Failure if together they exceed the size limit of a
+    message.
+    """
     import mimetypes
     from base64 import b64encode
     from pathlib import Path

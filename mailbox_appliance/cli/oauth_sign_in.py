@@ -1,10 +1,10 @@
-"""Sign-in at Google or Microsoft from a terminal, in one of three ways.
+"""Sign-in at Google or Microsoft from a terminal, to connect a mailbox, in one of three ways.
 
     browser   opens on this computer and returns to a loopback port of this process
     paste     opens on any computer; the user pastes the address where it ended
     code      the user types a code on any device (Microsoft)
 
-Scripts cannot wait in between, so they use the two halves `begin_sign_in` and `finish_sign_in`.
+A script cannot wait for the user, so it calls `begin_sign_in`, and `finish_sign_in` in a later command.
 
 Nothing secret is printed: the addresses and the code work only for this sign-in and only with the user's session.
 """
@@ -32,7 +32,11 @@ _LEAST_INTERVAL = 1
 
 
 def sign_in(invocation: Invocation, provider: str, way: SignInWay, body: Mapping[str, Any]) -> Any:
-    """Sign in and connect the mailbox; return the API's response. Raises Failure."""
+    """Let the user sign in at the provider, and connect the mailbox; return the API's response.
+
+    `way`: browser, paste or code. Without a browser on this computer, paste replaces browser. `body`: the request that
+    begins the sign-in. Raises Failure.
+    """
     client = invocation.client()
     if way == "code":
         return _by_code(invocation, client, provider, body)
@@ -43,12 +47,17 @@ def sign_in(invocation: Invocation, provider: str, way: SignInWay, body: Mapping
 
 
 def begin_sign_in(invocation: Invocation, provider: str, body: Mapping[str, Any]) -> Any:
-    """Start a sign-in; return the API's response with the address to open and the state."""
+    """Begin a sign-in at the provider. The response has the address to open and a `state` that identifies the
+    sign-in.
+    """
     return _call_provider(invocation.client(), BEGIN_SIGN_IN, provider, body)
 
 
 def finish_sign_in(invocation: Invocation, provider: str) -> Any:
-    """Finish a sign-in with the address or state from stdin; return the API's response."""
+    """Finish a sign-in that `begin_sign_in` began; return the API's response.
+
+    Reads one line from stdin: the address where the browser ended or, after a sign-in by code, the `state`.
+    """
     terminal = invocation.terminal
     if terminal.stdin.isatty():
         terminal.write_error("Address of the page where the sign-in ended, or the state of a sign-in by code:")
@@ -101,8 +110,9 @@ def _by_browser(invocation: Invocation, client: "ApiClient", provider: str, body
 
 
 def _redirects_to(url: str, port: int) -> bool:
-    """Whether the sign-in returns the browser to this loopback port. An appliance with a public URL redirects to that
-    instead.
+    """Whether the sign-in at `url` returns the browser to this loopback port.
+
+    It does not if the appliance has a public URL, to which it then returns.
     """
     from urllib.parse import parse_qs, urlsplit
 

@@ -1,4 +1,4 @@
-"""Output of commands: JSON, JSON lines, tables and texts for people.
+"""Formats the output of commands: JSON, JSON lines, and tables and texts for people.
 
 Mail is untrusted: characters that control a terminal or change the text direction are never printed unchanged.
 """
@@ -27,7 +27,10 @@ _MOST_MARKS = 8
 
 
 def json_text(value: Any, *, unicode: bool = True, indent: int | None = None) -> str:
-    """Return a value as JSON, with risky characters escaped; a JSON parser sees no difference."""
+    """Return a value as JSON. Characters that could control a terminal are escaped, which JSON parsers undo.
+
+    `unicode`: keep other characters outside ASCII.
+    """
     import json
 
     text = json.dumps(value, ensure_ascii=not unicode, indent=indent)
@@ -35,17 +38,17 @@ def json_text(value: Any, *, unicode: bool = True, indent: int | None = None) ->
 
 
 def plain_text(text: str) -> str:
-    """Return text for a terminal with its line breaks; characters that could control the terminal become U+FFFD."""
+    """Return text for a terminal, keeping its line breaks. Characters that could control the terminal become U+FFFD."""
     return _RISKY.sub("\ufffd", _CONTROLS.sub("\ufffd", text.replace("\r\n", "\n")))
 
 
 def one_line(text: str) -> str:
-    """Return text for a terminal as one line."""
+    """Return text for a terminal as one line, without characters that could control the terminal."""
     return plain_text(" ".join(text.split()))
 
 
 def error_text(error: dict[str, Any], form: str) -> str:
-    """Return an error object as one line of JSON, or as sentences for a person."""
+    """Return an error object as sentences if `form` is `table`, else as one line of JSON."""
     if form != "table":
         return json_text({"error": error}, unicode=False)
     message = one_line(error["message"])
@@ -61,7 +64,10 @@ _NOTHING = {"accountIds": ("all", "none")}
 
 
 def field_text(name: str, value: Any) -> str:
-    """Return the value of a field as one line, like `cell_text`, with a word for fields where null means everything."""
+    """Return the value of a named field as one line for people.
+
+    In some fields null means everything and an empty list means nothing; such a value becomes a word.
+    """
     if name in _NOTHING and not value:
         everything, none = _NOTHING[name]
         return everything if value is None else none
@@ -69,7 +75,9 @@ def field_text(name: str, value: Any) -> str:
 
 
 def cell_text(value: Any) -> str:
-    """Return a value as one line: an address, a list, yes or no."""
+    """Return a JSON value as one line for people: an address as `Name <a@b>`, a list with commas, a boolean as yes or
+    no.
+    """
     if value is None or value == []:
         return "-"
     if isinstance(value, bool):
@@ -89,14 +97,15 @@ def _object_text(value: dict[str, Any]) -> str:
 
 
 def look_up(item: Any, path: str) -> Any:
-    """Return the value at a dotted path; None if a part of the path is missing."""
+    """Return the value at a dotted path such as `folder.name`; None if a part of the path is missing."""
     for name in path.split("."):
         item = item.get(name) if isinstance(item, dict) else None
     return item
 
 
 def render_table(items: Sequence[Any], columns: Sequence[str], width: int | None) -> str:
-    """Return aligned columns under their headings.
+    """Return items as a table with headings. `columns`: a dotted path for each. `width`: of the terminal, None without
+    one.
 
     In a narrow terminal, times are cut to the minute, then the widest columns shrink, then times are cut to the day.
     IDs and fingerprints are never cut. Without a terminal, no column is wider than 60 characters, so that one long
@@ -124,7 +133,10 @@ def _fit_columns(
     length: int,
     least: int,
 ) -> tuple[Sequence[Sequence[str]], list[int]]:
-    """Return the rows with times cut to `length` characters, and column widths that fit, none below `least`."""
+    """Return the rows with times cut to `length` characters, and column widths that together fit `width` if possible.
+
+    `may_shrink`: for each column, whether its cells may be cut. `least`: the smallest width to which columns shrink.
+    """
     times = {place for place, column in enumerate(columns) if _is_time(column)}
     shown = [[_cut_time(cell, length) if place in times else cell for place, cell in enumerate(row)] for row in rows]
     # The heading of a time column shrinks with its values.
@@ -160,7 +172,7 @@ def _cut_time(text: str, length: int) -> str:
 
 
 def _heading(column: str) -> str:
-    """Return a short heading: `folder.name` -> FOLDER, `flags.read` -> READ, `lastSyncAt` -> LAST SYNC AT."""
+    """Return a short column heading: `folder.name` -> FOLDER, `flags.read` -> READ, `lastSyncAt` -> LAST SYNC AT."""
     whole, _, part = column.rpartition(".")
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", part)
     if whole and part == "name":
@@ -197,7 +209,7 @@ def _is_wide(character: str) -> bool:
 
 
 def cut_to_width(text: str, width: int) -> str:
-    """Cut a text to fit this width, with an ellipsis if something is cut."""
+    """Return a text cut to `width` terminal columns, ending with an ellipsis if something was cut."""
     fitting, used = 0, 0
     for place, character in enumerate(text, 1):
         used += display_width(character)
@@ -209,7 +221,7 @@ def cut_to_width(text: str, width: int) -> str:
 
 
 def render_record(value: Any, prefix: str = "") -> str:
-    """Return an object as one line per value; an inner object is indented below its name."""
+    """Return an object as text, one line per field. A nested object is indented below its name."""
     if not isinstance(value, dict):
         return f"{prefix}{cell_text(value)}\n"
     lines = []
@@ -225,7 +237,7 @@ def render_record(value: Any, prefix: str = "") -> str:
 
 
 def render_body_page(value: Any) -> str:
-    """Return a page of a body, unchanged, and how to continue."""
+    """Return one part of a long message body, and the option that shows the next part."""
     content, more = plain_text(value["content"]), value.get("nextOffset")
     end = "" if content.endswith("\n") else "\n"
     go_on = "" if more is None else f"[{more} of {value['totalChars']} characters; continue with --offset {more}]\n"
@@ -257,7 +269,7 @@ Remark = Callable[[Any], str]
 
 
 def empty_remark(_answer: Any) -> str:
-    """Return no remark, for responses that need none."""
+    """Return an empty text: no remark is printed below the response."""
     return ""
 
 
@@ -271,14 +283,19 @@ def items_of(answer: Any) -> list[Any] | None:
 
 
 def page_of(answer: Any) -> Any:
-    """Return the page in a response, also a nested one (the messages of a thread); None if it has none."""
+    """Return the page of items in a response, at the top or nested (the messages of a thread); None if there is
+    none.
+    """
     places = ("data", "data.messages")
     pages = (look_up(answer, place) for place in places)
     return next((page for page in pages if isinstance(page, dict) and isinstance(page.get("items"), list)), None)
 
 
 def report_beside_items(invocation: Invocation, answer: Any) -> None:
-    """Print warnings and the next cursor on stderr, one JSON line each."""
+    """Print the warnings and the next cursor of a response on stderr, one JSON line each.
+
+    Used with --format ndjson, where stdout has only items.
+    """
     page, told = page_of(answer), []
     if warnings := answer.get("warnings"):
         told.append({"warnings": warnings})
@@ -295,7 +312,11 @@ def show_answer(
     view: View = render_record,
     remark: Remark = empty_remark,
 ) -> None:
-    """Print one API response. `columns` apply to lists, `view` to single objects."""
+    """Print an API response in the format that the command line requests.
+
+    For tables: `columns` are the paths shown of each item in a list, `view` formats a single object, and `remark` makes
+    the text below.
+    """
     answer = _to_json_types(answer)
     if invocation.format == "table":
         _show_table(invocation, answer, columns, view, remark)
@@ -314,7 +335,7 @@ def _to_json_types(value: Any) -> Any:
 
 
 def show_items(invocation: Invocation, items: Sequence[Any]) -> None:
-    """Print items as lines of JSON."""
+    """Print each item as a line of JSON."""
     unicode = invocation.terminal.writes_unicode
     invocation.terminal.write("".join(json_text(item, unicode=unicode) + "\n" for item in items))
 
@@ -364,8 +385,8 @@ def delivery_exit_code(answer: Any) -> int:
 
 
 def delivery_remark(answer: Any) -> str:
-    """Return the text below a delivery or a list of deliveries, mainly about uncertain ones; empty if none is
-    needed.
+    """Return the text below a delivery or a list of deliveries, mainly the next steps for uncertain ones; may be
+    empty.
     """
     items = items_of(answer)
     if items is None:
@@ -412,7 +433,10 @@ def _account_option(operation: Any) -> str:
 
 
 def _uncertain_text(what: str, look: str, decide: str) -> str:
-    """Return the explanation of `uncertain` and the next steps."""
+    """Return an explanation of the status `uncertain` with the next steps.
+
+    `what`: the delivery. `look`: the command that shows its status. `decide`: the command that records its outcome.
+    """
     return (
         f"UNCERTAIN: {what} may have been delivered. The mail server received all of it but did not confirm it.\n"
         "Do not send it again with another key: recipients could get it twice.\n"

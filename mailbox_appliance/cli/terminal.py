@@ -1,4 +1,7 @@
-"""The streams and the environment of a command. They are passed in; only this module uses the process's own."""
+"""Standard streams and environment of a command, with prompts, secrets and progress.
+
+Other modules get them as a `Terminal`; only this module uses those of the process.
+"""
 
 import errno
 import os
@@ -33,12 +36,12 @@ class Terminal:
 
     @classmethod
     def of_process(cls) -> "Terminal":
-        """Return the streams and the environment of this process; a closed stream is replaced by the null device."""
+        """Return the streams and the environment of this process; the null device replaces a closed stream."""
         closed = stdio.reopen_closed_streams()
         return cls(sys.stdin.buffer, sys.stdout, sys.stderr, os.environ, 1 in closed)
 
     def write(self, text: str) -> None:
-        """Write text to stdout at once, so that a closed pipe is noticed here.
+        """Write text to stdout and flush, so that errors appear now and not at exit.
 
         Raises BrokenPipeError if the reader has gone, and OSError if the output cannot be written.
         """
@@ -63,7 +66,7 @@ class Terminal:
             output.flush()
 
     def write_error(self, text: str) -> None:
-        """Print one line on stderr; drop it if the disk is full. Raises BrokenPipeError."""
+        """Print one line on stderr. It is lost if stderr is a file on a full disk. Raises BrokenPipeError."""
         try:
             self.stderr.write(text + "\n")
             self.stderr.flush()
@@ -74,12 +77,12 @@ class Terminal:
 
     @property
     def writes_unicode(self) -> bool:
-        """Whether the output can encode every character."""
+        """Whether stdout can encode every character."""
         encoding = getattr(self.stdout, "encoding", None) or "utf-8"
         return encoding.lower().replace("-", "").startswith("utf")
 
     def width(self) -> int | None:
-        """Return the columns of the terminal; None if stdout is not a terminal, so that nothing needs to be cut."""
+        """Return the number of columns of the terminal; None if stdout is not a terminal."""
         if not self.stdout.isatty():
             return None
         import shutil
@@ -88,9 +91,9 @@ class Terminal:
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[Callable[[str, int, int], None]]:
-        """Show a text on a terminal while waiting, and erase it afterwards.
+        """While entered, show a text on a terminal, and erase it at the end.
 
-        The yielded function reports progress as in `progress_bar`; at the end of a step the text is shown again.
+        Yields a function (step, done, total) that shows a progress bar instead of the text until that step is done.
         """
         if not self.stderr.isatty():
             yield lambda *_: None
@@ -101,7 +104,9 @@ class Terminal:
 
     @contextmanager
     def progress_bar(self) -> Iterator[Callable[[str, int, int], None]]:
-        """Draw the progress of long work (step, done, total) as a bar on a terminal, and erase it afterwards."""
+        """Yield a function (step, done, total) that draws a progress bar on a terminal. The bar is erased at the
+        end.
+        """
         shown, shown_at = "", 0.0
 
         def tell(step: str, done: int, total: int) -> None:
@@ -118,8 +123,9 @@ class Terminal:
 
     @contextmanager
     def progress_steps(self) -> Iterator[Callable[[str, int, int], None]]:
-        """Show progress as `progress_bar` does; if stderr is not a terminal, print one line per step instead, for a
-        log.
+        """Yield a function (step, done, total) that draws a progress bar on a terminal.
+
+        If stderr is not a terminal but, for example, a log, the function prints one line for each new step instead.
         """
         if self.stderr.isatty():
             with self.progress_bar() as tell:
@@ -136,12 +142,14 @@ class Terminal:
         yield tell_once
 
     def progress(self, text: str) -> None:
-        """Replace the current line on stderr, if it is a terminal."""
+        """Replace the current line of the terminal by a text. Does nothing if stderr is not a terminal."""
         if self.stderr.isatty():
             stdio.write_quietly(self.stderr, f"\r\x1b[K{text}")
 
     def secret_line(self, what: str = "password") -> str:
-        """Read one line of stdin as a secret, without its line end."""
+        """Read one line of stdin as a secret. `what`: its name in error messages. Raises Failure if it is empty or too
+        long.
+        """
         line = self.stdin.readline(_LONGEST_SECRET + 3)
         secret = line.rstrip(b"\r\n")
         if len(secret) > _LONGEST_SECRET:
@@ -156,9 +164,10 @@ class Terminal:
     def secret(
         self, prompt: str, variable: str, *, from_stdin: bool, twice: bool = False, what: str = "password"
     ) -> str:
-        """Read a secret: from stdin if requested, else from the environment, else from a prompt.
+        """Read a secret: from stdin if requested, else from the environment `variable`, else from a prompt.
 
-        `what` names it in messages and in the option that selects stdin, such as `--password-stdin`.
+        `twice`: the prompt asks a second time. `what` names the secret in messages and in the option that selects
+        stdin, such as `--password-stdin`.
         """
         if from_stdin:
             return self.secret_line(what)
@@ -173,7 +182,7 @@ class Terminal:
         return typed
 
     def line(self, prompt: str, what: str) -> str:
-        """Prompt for a line and return it."""
+        """Prompt for a line and return it. `what`: its name in the error for an empty line."""
         self.stderr.write(f"{prompt}: ")
         self.stderr.flush()
         typed = self.stdin.readline(_LONGEST_SECRET).decode("utf-8", "replace").strip()
@@ -182,7 +191,7 @@ class Terminal:
         return typed
 
     def confirm(self, question: str) -> bool:
-        """Ask a question on the terminal; return whether the answer is yes."""
+        """Ask a question on the terminal and return whether the answer is `y` or `yes`."""
         self.stderr.write(f"{question} [y/N] ")
         self.stderr.flush()
         return self.stdin.readline(100).strip().lower() in (b"y", b"yes")
@@ -201,7 +210,7 @@ class Terminal:
 
 
 def _draw_bar(step: str, done: int, total: int) -> str:
-    """Return a progress line such as `copying [#####-----]  50 %`; without a bar if the total is unknown."""
+    """Return a progress line such as `copying [#####-----]  50 %`. If the total is unknown (0), only the step."""
     if total <= 0:
         return f"{step}…"
     share = min(1.0, max(0.0, done / total))
@@ -210,9 +219,7 @@ def _draw_bar(step: str, done: int, total: int) -> str:
 
 
 def require_utf8(text: str, name: str) -> str:
-    """Return the text of an environment variable. Raises Failure if it is not valid UTF-8, since variables can hold any
-    bytes.
-    """
+    """Return `text`, the value of the environment variable `name`. Raises Failure if it is not valid UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

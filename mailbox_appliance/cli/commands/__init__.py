@@ -1,4 +1,4 @@
-"""The commands, each module imported when one of its commands is used. The folder above has requests and output.
+"""The commands, grouped by topic. A module is imported only when one of its commands is used.
 
 accounts         accounts, labels
 emails           emails, threads, attachments: list, read, change

@@ -65,7 +65,7 @@ GET_CALLER = Call("GET", "/me")
 
 
 def access_command() -> click.Command:
-    """Return the command `accounts access`."""
+    """Return the command `accounts access`, which changes who may use a mailbox."""
     return command(ACCESS.name, _change_access, ACCESS.help, ACCESS.parameters)
 
 
@@ -86,7 +86,10 @@ def _change_access(invocation: Invocation, **given: Any) -> int:
 
 
 def _changed_access_body(client: "ApiClient", account: dict[str, Any], given: Given) -> dict[str, Any]:
-    """Return the complete body, since PUT replaces the whole list."""
+    """Return the body that changes who may use a mailbox: the current list with the members granted and revoked.
+
+    The body always has the complete list, since PUT replaces it.
+    """
     granted, revoked = _member_ids(client, given["grant"]), _member_ids(client, given["revoke"])
     kept = [one for one in account["grantedMemberIds"] if one not in revoked]
     with_all = given["share_with_all"]
@@ -101,7 +104,10 @@ def _member_ids(client: "ApiClient", wanted: Sequence[str]) -> list[str]:
 
 
 def _find_account(client: "ApiClient", account_id: str) -> dict[str, Any]:
-    """Return the mailbox, also one that the caller only administers."""
+    """Return a mailbox that the caller may use or, as an administrator, may only manage.
+
+    Raises Failure if there is no such mailbox.
+    """
     from mailbox_appliance.client.http import ApiRequest
 
     try:
@@ -146,7 +152,9 @@ def _discovery_body(_invocation: Invocation, given: Given) -> Any:
 
 
 def _discovery_text(found: Any) -> str:
-    """Return the servers found, each with the command that connects them, and the result of each source."""
+    """Return the mail servers found for an address, each with the command that connects it, and the result of each
+    source.
+    """
     ways = [
         line
         for number, way in enumerate(found["candidates"], 1)
@@ -159,7 +167,9 @@ def _discovery_text(found: Any) -> str:
 
 
 def _candidate_lines(number: int, way: Any, email: str) -> Iterator[str]:
-    """Yield the lines of one candidate."""
+    """Yield the lines about one pair of servers (`way`) found for an address. `number`: its place in the printed
+    list.
+    """
     yield f"{number}. {way['name'] or way['imap']['host']} ({', '.join(way['foundBy'])})"
     for kind in ("imap", "smtp"):
         server = way[kind]
@@ -173,7 +183,7 @@ def _candidate_lines(number: int, way: Any, email: str) -> Iterator[str]:
 
 
 def _connect_command(way: Any, email: str) -> Iterator[str]:
-    """Yield the words of the command that connects a mailbox with these servers."""
+    """Yield the words of the command that connects a mailbox with the servers in `way`."""
     yield from (*_ADD_COMMAND, "--email", email)
     if way["provider"]:
         yield from ("--provider", way["provider"])
@@ -240,14 +250,16 @@ _SIGN_IN_AGAIN_NAMES = ("sign_in", "paste", "device", "account", "mailbox")
 
 
 def refuse_sign_in_options(given: Given) -> None:
-    """Raise Failure for sign-in options without --provider."""
+    """Raise Failure if options of a provider sign-in (--paste, --device, --begin, --finish) are given without
+    --provider.
+    """
     for name in ("paste", "device", "begin", "finish"):
         if given.get(name):
             raise wrong_usage(f"--{name} requires --provider.", f"option:--{name}")
 
 
 def connect_by_sign_in(invocation: Invocation, given: Given) -> int:
-    """Connect a mailbox by signing in at the provider in `--provider`; return the exit code."""
+    """Connect a mailbox by signing in at the provider that `--provider` names; return the exit code."""
     _refuse_beside(given, "--provider", _SIGN_IN_NAMES)
     provider, body = given["provider"], {"email": given["email"], "displayName": given["display_name"]}
     wanted = {name: value for name, value in body.items() if value is not None}
@@ -266,7 +278,10 @@ def connect_by_sign_in(invocation: Invocation, given: Given) -> int:
 
 
 def find_account_to_sign_in(invocation: Invocation, given: Given) -> Any:
-    """Return the mailbox that needs a sign-in at its provider; None if its servers are to be tested instead."""
+    """Return the mailbox if it must be reconnected by signing in at its provider; None if by testing its servers.
+
+    The first applies if an option asks for a sign-in or the mailbox has the status `reauth_required`.
+    """
     is_asked = any(given[name] for name in ("sign_in", "paste", "device"))
     if not is_asked and given_options(given, *_SIGN_IN_AGAIN_NAMES):
         return None
@@ -325,7 +340,10 @@ _VARIABLE = "MAILBOX_APPLIANCE_MAILBOX_PASSWORD"
 
 
 def _server_options(kind: str, port: str, security: str, username: str) -> tuple[click.Option, ...]:
-    """Return the options of a server. The other arguments describe the defaults in the help texts."""
+    """Return the options of an IMAP or SMTP server. `kind`: `imap` or `smtp`.
+
+    `port`, `security`, `username`: a phrase about the default of each, added to its help text.
+    """
     name, number = kind.upper(), click.IntRange(1, 65535)
     return (
         click.Option([f"--{kind}-host"], metavar="HOST", help=f"Host name of the {name} server."),
@@ -432,7 +450,9 @@ MAP_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 def folder_mapping_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of PATCH /accounts/{accountId}/imap/folders: the named folders, and null for cleared roles."""
+    """Return the body of PATCH /accounts/{accountId}/imap/folders: a folder for each named role, null to clear a
+    role.
+    """
     if (whole := read_whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
         return whole
     named = {role: given[role] for role in ROLES if given[role] is not None}

@@ -1,4 +1,4 @@
-"""Commands for administrators: `audit`, `license`, `oauth-apps`, `settings`; and `logs`."""
+"""Commands for administrators: `audit`, `license`, `oauth-apps` and `settings`. Also `logs`, which reads log files."""
 
 import itertools
 import json
@@ -88,7 +88,7 @@ def _verify_audit(invocation: Invocation) -> int:
 
 
 def _is_running(invocation: Invocation) -> bool:
-    """Whether there is an appliance to ask: a remote one, or a running one on the data directory."""
+    """Whether an appliance can be asked: the command names a remote one, or one is running on the data directory."""
     return names_other_appliance(invocation) or local.find_running(invocation.data_directory()) is not None
 
 
@@ -210,7 +210,7 @@ def _settings_body(invocation: Invocation, given: Given) -> Any:
 
 
 def parse_setting(name: str, text: str) -> bool | int | str | list[str]:
-    """Convert a text to the type of its setting; leave it a text if this release does not know the setting.
+    """Convert a text to the type of its setting. A setting that this release does not know stays text.
 
     The appliance validates the value. Raises Failure if the text does not fit the type.
     """
@@ -280,7 +280,10 @@ _POLL_SECONDS = 0.3
 
 
 def last_lines(stream: BinaryIO, count: int) -> list[bytes]:
-    """Return the last complete lines of a file and leave the position after them. An unfinished line is left out."""
+    """Return at most the last `count` complete lines of a file, without an unfinished line at its end.
+
+    Afterwards the file position is behind the last complete line. Reads only a limited part at the end of the file.
+    """
     end = stream.seek(0, os.SEEK_END)
     start = stream.seek(max(0, end - LARGEST_TAIL))
     content = stream.read(end - start)
@@ -292,8 +295,9 @@ def last_lines(stream: BinaryIO, count: int) -> list[bytes]:
 
 
 def new_lines(file: Path, stream: BinaryIO) -> Iterator[bytes]:
-    """Yield lines as they are added, endlessly, also from the new file after a rotation. Closes the stream at the
-    end.
+    """Yield lines as a program adds them to the log file, endlessly; after a rotation, also those of the new file.
+
+    Closes the stream when the caller stops.
     """
     try:
         while True:
@@ -354,7 +358,7 @@ def _logs(invocation: Invocation, lines: int, follow: bool) -> int:
 
 
 def _rotated_lines(file: Path, count: int) -> list[bytes]:
-    """Return the last lines of `appliance.log.1` and, if needed, of older files, oldest line first."""
+    """Return the last `count` lines of the rotated log files (`appliance.log.1`, `.2`, ...), oldest line first."""
     found: list[bytes] = []
     for number in itertools.count(1):
         if len(found) >= count:
@@ -371,7 +375,7 @@ def _rotated_lines(file: Path, count: int) -> list[bytes]:
 
 
 def _is_cut(stream: BinaryIO) -> bool:
-    """Whether only the end of a file was read, which leaves a gap between it and the older files."""
+    """Whether `last_lines` reads only the end of this file, because the file is larger than its limit."""
     return os.fstat(stream.fileno()).st_size > LARGEST_TAIL
 
 

@@ -1,4 +1,4 @@
-"""API keys: the caller's own and, with `--member` or `--all-members`, those of others."""
+"""The command `api-keys`: the caller's own keys and, with `--member` or `--all-members`, those of others."""
 
 from typing import Any
 
@@ -93,7 +93,7 @@ def _new_member_key_body(invocation: Invocation, given: Given) -> Any:
 
 
 def _change_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of PATCH /admin/api-keys/{keyId} with the given changes."""
+    """Return the body of PATCH /admin/api-keys/{keyId}, with only the fields to change."""
     if (whole := read_whole_body(invocation.terminal, given, "key_id")) is not None:
         return whole
     if not given_options(given, "key_id"):
@@ -117,7 +117,7 @@ def _permissions(invocation: Invocation, given: Given) -> dict[str, Any]:
 
 
 def _refuse_both(given: Given, *names: str) -> None:
-    """Raise Failure for two options that contradict each other."""
+    """Raise Failure if more than one of the named options is given, since they contradict each other."""
     options = {"accounts": "--account"}
     both = [options.get(name, f"--{name.replace('_', '-')}") for name in names if given.get(name)]
     if len(both) > 1:
@@ -160,7 +160,7 @@ API_KEY_ROWS = (LIST, LIST_ALL, CREATE, CREATE_OF, UPDATE, REVOKE, REVOKE_ANY)
 
 
 def _own_or_all(own: Row, others: Row) -> click.Command:
-    """Return a command that makes the call of `others` if it concerns other members, else that of `own`."""
+    """Return a command that makes one of two calls: `others` if --member or --all-members is given, else `own`."""
 
     def act(invocation: Invocation, **given: Any) -> int:
         is_about_others = given.pop("all_members", False) or given.get("member") is not None

@@ -1,4 +1,4 @@
-"""The command `backup`: through the running appliance, or on the files if none is running."""
+"""The command `backup`: on the running appliance, or on the files of the data directory if none is running."""
 
 import time
 from collections.abc import Callable
@@ -38,7 +38,10 @@ _RESTARTING_CODES = ("appliance_unreachable", "provider_unavailable", "too_many_
 
 
 def restore_online(invocation: Invocation, backup: str, *, dry_run: bool, yes: bool, passphrase_stdin: bool) -> int:
-    """Request the restore and wait until the appliance is back. Raises Failure if the restore fails."""
+    """Request a restore from the running appliance and wait until it is available again; return the exit code.
+
+    `yes`: do not ask for confirmation. Raises Failure if the restore fails.
+    """
     if not backup_ids.is_backup_id(backup):
         raise wrong_usage("--online requires the ID of a backup of that appliance. `backup list` shows the IDs.")
     client = invocation.client()
@@ -80,7 +83,7 @@ _OUTCOME_TEXTS = {
 
 @dataclass(frozen=True)
 class _RestoreLog:
-    """The audit log of an appliance, and its rows about earlier restores of this backup."""
+    """Access to the audit log, to find the outcome of a restore. `known`: IDs of its rows about earlier restores."""
 
     client: ApiClient
     backup: str
@@ -88,8 +91,9 @@ class _RestoreLog:
 
 
 def _find_known_rows(client: ApiClient, backup: str) -> frozenset[str]:
-    """Return the rows before the restore. A caller who cannot read the log cannot restore either and gets that
-    error.
+    """Return the IDs of the audit rows about earlier restores of a backup; none if the caller may not read the log.
+
+    Such a caller may not restore either, and gets that error from the restore.
     """
     try:
         return frozenset(_restore_rows(client, backup))
@@ -100,14 +104,14 @@ def _find_known_rows(client: ApiClient, backup: str) -> frozenset[str]:
 
 
 def _restore_rows(client: ApiClient, backup: str) -> dict[str, str]:
-    """Return the newest rows about restores of this backup: ID -> outcome."""
+    """Return the newest audit rows about restores of this backup: the outcome of each by its ID."""
     answer = client.call(ApiRequest(LIST_AUDIT_EVENTS.method, LIST_AUDIT_EVENTS.path, (("limit", "100"),)))
     about = (one for one in output.items_of(answer) or () if output.look_up(one, "target.id") == backup)
     return {one["id"]: one["outcome"] for one in about if one["action"] == "backup.restore"}
 
 
 def _wait_for_outcome(invocation: Invocation, log: _RestoreLog) -> str:
-    """Wait for the outcome and return it. Raises Failure if the restore failed; then nothing has changed."""
+    """Wait until the audit log has the outcome of the restore; return that. Raises Failure if the restore failed."""
     with invocation.terminal.waiting("The appliance is restarting…"):
         outcome = _poll_outcome(log)
     if outcome == "failure":
@@ -182,8 +186,9 @@ def _restore(
 
 
 def _other_appliance_failure(folder: Path) -> Failure:
-    """Return the error for a command that means another appliance, so that the local files are not replaced by
-    mistake.
+    """Return the error for a restore without --online while the user's current appliance is another one.
+
+    It prevents replacing the local files by mistake. `folder`: the local data directory.
     """
     message = (
         "The appliance in use is not the one on this computer. Restore it with --online, or restore the files in"
@@ -193,9 +198,10 @@ def _other_appliance_failure(folder: Path) -> Failure:
 
 
 def _ask_to_give_up(invocation: Invocation, unasked: list[str]) -> Callable[[str], bool]:
-    """Return a function that asks at a terminal whether to discard a store whose key is missing.
+    """Return a function that asks at a terminal whether to discard a store that cannot be opened, and returns the
+    answer.
 
-    Without a terminal the answer is no, and the reason for the question is added to `unasked`.
+    Without a terminal the function returns False and appends the text of the question to `unasked`.
     """
 
     def ask(why: str) -> bool:
@@ -210,7 +216,10 @@ def _ask_to_give_up(invocation: Invocation, unasked: list[str]) -> Callable[[str
 
 
 def _result_remark(to: str | None, dry_run: bool) -> output.Remark:
-    """Return the remark below the response in a table."""
+    """Return a function that makes the text below a restore result: a summary of the backup, and the result.
+
+    `to`: the directory of an unpacked backup; None for a restore.
+    """
     done = f"The backup is unpacked in {to}.\n" if to is not None else "The backup is restored.\n"
     if dry_run:
         done = (
@@ -285,7 +294,10 @@ def _create_backup(invocation: Invocation, with_passphrase: bool, passphrase_std
 
 
 def _backup_passphrase(invocation: Invocation, *, asks: bool, from_stdin: bool) -> str | None:
-    """Read the passphrase of a new backup if requested. The environment's alone does not count: it may be the key's."""
+    """Return the passphrase for a new backup; None if neither `asks` (--passphrase) nor `from_stdin` is set.
+
+    A passphrase in the environment alone is not used, since it may be that of the store's key.
+    """
     return context.read_new_passphrase(invocation, from_stdin=from_stdin) if asks or from_stdin else None
 
 
@@ -300,7 +312,7 @@ def _list_backups(invocation: Invocation, **given: Any) -> int:
 
 
 def _page_limit(given: Given) -> int:
-    """Return the number of backups to show; without an appliance there is no largest page."""
+    """Return the number of backups to list from files. Unlike the API, this list has no largest page."""
     whole = given.get("max_results") or (DEFAULT_ALL if given.get("all_pages") else None)
     return int(whole or given.get("limit") or 50)
 
@@ -313,7 +325,7 @@ def _verify_backup(invocation: Invocation, backup: str, passphrase_stdin: bool) 
 
 
 def _verify_by_id(invocation: Invocation, backup: str) -> Callable[[str | None], Any]:
-    """Return a function that verifies a backup of the data directory with a passphrase."""
+    """Return a function that takes a passphrase or None and verifies this backup of the data directory."""
     client = operator_client(invocation)
     if client is None:
         return _with_files(invocation, "verify_backup_on_files", invocation.data_directory(), backup)
@@ -324,7 +336,9 @@ def _verify_by_id(invocation: Invocation, backup: str) -> Callable[[str | None],
 
 
 def _verify_file(invocation: Invocation, name: str) -> Callable[[str | None], Any]:
-    """Return a function that verifies a backup file anywhere; it uses no appliance and opens no store."""
+    """Return a function that takes a passphrase or None and verifies a backup file, with neither appliance nor
+    store.
+    """
     return _with_files(invocation, "verify_backup_file", backup_ids.resolve_backup_file(invocation, name))
 
 
@@ -339,7 +353,11 @@ def _with_files(invocation: Invocation, service: str, *what: Any) -> Callable[[s
 
 
 def _download_backup(invocation: Invocation, backup_id: str, output: str | None, force: bool) -> int:
-    """Save a backup file. Uses the session, not the operator's access: only administrators can download backups."""
+    """Save a backup file and return the exit code. Uses the user's session, since only administrators can download
+    backups.
+
+    `output`: the target file or folder. `force`: replace an existing file.
+    """
     from mailbox_appliance.cli import files
 
     path = fill_path(DOWNLOAD_BACKUP.path, {"backupId": backup_id})

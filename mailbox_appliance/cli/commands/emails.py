@@ -48,7 +48,7 @@ _Body = Callable[[Given], dict[str, Any]]
 
 
 def actions_exit(answer: Any) -> int:
-    """Return exit code 3 if a message failed or is uncertain, else 0."""
+    """Return the exit code for an action on messages: 3 if it failed or is uncertain for any message, else 0."""
     parts = (output.look_up(answer, f"data.{name}") for name in ("failed", "uncertainIds"))
     return UNCERTAIN if any(parts) else 0
 
@@ -128,9 +128,10 @@ def _perform_action(invocation: Invocation, body: dict[str, Any], messages: list
 
 
 def _by_mailbox(client: "ApiClient", messages: list[ListedMessage], wanted: str | None) -> dict[str, list[str]]:
-    """Return the message IDs by mailbox: the named mailbox, else that of the list for each message.
+    """Return message IDs by mailbox ID. `wanted`: the mailbox on the command line, which then applies to all messages.
 
-    Raises Failure if the list puts a message in another mailbox than the named one.
+    Without `wanted`, a message belongs to the mailbox that the list of messages gives for it, or to the only mailbox.
+    Raises Failure if the list puts a message in another mailbox than `wanted`.
     """
     silent = any(one.account_id is None for one in messages)
     named = resolve_account(client, wanted) if silent or wanted is not None else None
@@ -159,7 +160,9 @@ def _requests(body: dict[str, Any], mailboxes: dict[str, list[str]]) -> "list[Ap
 
 
 def merge_answers(answers: list[Any]) -> Any:
-    """Merge several responses into one, with the result of each message and each warning once."""
+    """Merge the responses for several mailboxes into one, with every message's result and each different warning
+    once.
+    """
     parts = [answer["data"] for answer in answers]
     told: dict[str, Any] = {"data": {name: _concatenate(name, parts) for name in parts[0]}}
     warnings = [one for answer in answers for one in answer.get("warnings", ())]
@@ -241,7 +244,7 @@ LIST_ROWS = (
 
 
 def render_conversation(value: Any) -> str:
-    """Return a thread for reading: its messages, oldest first, with a line between them."""
+    """Return a thread as text for reading: its messages, oldest first, separated by a line."""
     messages = output.look_up(value, "messages.items") or []
     return ("-" * 60 + "\n").join(output.render_message(one) for one in messages)
 
@@ -279,7 +282,11 @@ _DOWNLOAD_HELP = """Save an attachment.
 def save_from_call(
     invocation: Invocation, call: Call, account: str | None, ids: dict[str, str], output: str | None, force: bool
 ) -> int:
-    """Fetch the response of a call and save it as a file; return the exit code."""
+    """Make a call and save its response as a file; return the exit code.
+
+    `ids`: values for the path of the call; the last one is the file name if the server gives none. `output`: the target
+    file or folder. `force`: replace an existing file.
+    """
     from mailbox_appliance.cli import files
 
     client = invocation.client()

@@ -1,4 +1,4 @@
-"""The command `https`: through the running appliance as its operator, or on the files if none is running."""
+"""The command `https`: on the running appliance, as its local operator, or on the files if none is running."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -54,8 +54,10 @@ def _rotate(invocation: Invocation, passphrase_stdin: bool) -> int:
 
 
 def _fingerprint(invocation: Invocation) -> int:
-    """Print the fingerprint that the running or named appliance reports, else that of the files, creating a certificate
-    if none exists.
+    """Print the fingerprint of the HTTPS certificate and return the exit code.
+
+    A running appliance, local or named on the command line, is asked. Otherwise the fingerprint comes from the files of
+    the data directory; if they have no certificate, one is created.
     """
     client = operator_client(invocation)
     answer = None if client is None else client.call(ApiRequest(STATUS.method, STATUS.path))
@@ -92,7 +94,7 @@ def _call_or_use_files(invocation: Invocation, call: Call, body: Any, service: s
 
 
 def _next_steps_remark(answer: Any) -> str:
-    """Return the next step, as a sentence."""
+    """Return a sentence with the next step: enable HTTPS, start the appliance, or sign in from another computer."""
     data, certificate = answer["data"], answer["data"]["certificate"]
     if not data["enabled"]:
         return "HTTPS is off. To allow remote access, run `mailbox-appliance https enable`.\n"
@@ -109,7 +111,10 @@ def _next_steps_remark(answer: Any) -> str:
 
 
 def _read_pem(name: str, argument: str) -> str:
-    """Read a file with each byte as a character, so that the API can report a file that is not PEM."""
+    """Return the content of a file, one character for each byte, so that the API itself reports a file that is not PEM.
+
+    `argument`: the argument that error messages name. Raises Failure if the file is unreadable or larger than 64 KiB.
+    """
     try:
         content = files.read_regular(Path(name), _LARGEST_PEM + 1)
     except (OSError, ValueError) as error:

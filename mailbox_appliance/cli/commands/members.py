@@ -46,7 +46,7 @@ def _activate_body(_invocation: Invocation, _given: Given) -> Any:
 
 
 def _link_remark(answer: Any) -> str:
-    """Return the text below a link: the next step for the member."""
+    """Return the text below an invitation or password reset: the instructions for the member who gets its link."""
     data = answer["data"]
     url = str(data.get("invitation", data)["url"])
     base, _, fragment = url.partition("/#")
@@ -67,7 +67,7 @@ def _is_loopback(base: str) -> bool:
 
 
 def about_member(row: Row) -> click.Command:
-    """Return the command of a row whose path has `{memberId}`; it accepts a member's email too."""
+    """Return the command of a row whose path has `{memberId}`. The command accepts the member's ID or email address."""
 
     def act(invocation: Invocation, member: str, **given: Any) -> int:
         # Errors in the options are reported before any request.
@@ -260,7 +260,7 @@ def _revoke_sessions(invocation: Invocation, **given: Any) -> int:
 
 
 def _with_member_id(invocation: Invocation, given: Given) -> Given:
-    """Return the given values, with the member's ID in place of an email."""
+    """Return the option values, with the ID of the member whose ID or email address was given."""
     wanted = given["member_id"]
     return given if wanted is None else given | {"member_id": resolve_member(invocation.client(), wanted)}
 

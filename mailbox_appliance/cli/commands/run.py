@@ -1,4 +1,4 @@
-"""Commands that run something: `serve`, `demo`, `mcp`, `tray`, `autostart`; `completion` and `man`."""
+"""Commands that start programs: `serve`, `demo`, `mcp`, `tray` and `autostart`. Also `completion` and `man`."""
 
 import json
 from pathlib import Path
@@ -89,8 +89,9 @@ _ANSWER_SECONDS = 120.0
 
 
 class _ApplianceConnection:
-    """The connection of an MCP bridge to its appliance. After a network error the appliance is located again, since its
-    address may have changed.
+    """The HTTP connection of the MCP bridge (`mcp`) to its appliance.
+
+    After a network error it looks up the appliance's address again, since a restart may have changed it.
     """
 
     def __init__(self, invocation: Invocation) -> None:
@@ -98,13 +99,14 @@ class _ApplianceConnection:
         self._client: ApiClient | None = None
 
     def check(self) -> None:
-        """Check that the appliance is running and the token valid. Raises Failure."""
+        """Raise Failure if the appliance is not running or the token is not valid."""
         self._find_client().call(ApiRequest("GET", "/me", timeout=30))
 
     def post(self, body: bytes, headers: dict[str, str], advice: str) -> tuple[int, bytes]:
-        """Return status and body of the response; without one, an error object with the reason.
+        """Send an MCP message and return the status and body of the response. `advice`: the next step if it is lost.
 
-        The status is then 0, or -1 if the message was surely not sent.
+        Without a response the body is an error object with the reason. Its status is -1 if the message was surely not
+        sent, else 0.
         """
         request = ApiRequest(
             "POST", "/mcp", body=body, headers=headers, timeout=_ANSWER_SECONDS, base="", advice=advice

@@ -1,4 +1,4 @@
-"""The commands that send: `emails send`, `preview`, `forward` and deliveries; `drafts`; `scheduled`."""
+"""The commands that send messages: `emails send`, `preview`, `forward` and deliveries; `drafts`; `scheduled`."""
 
 import re
 from dataclasses import replace
@@ -26,7 +26,10 @@ _EXIT_CODES_HELP = (
 
 
 def idempotency_header(given: Given) -> dict[str, str]:
-    """Return the header that makes repeating the command safe. Raises Failure for a missing or invalid key."""
+    """Return the header `Idempotency-Key`, with which a repeated command does not send twice.
+
+    Raises Failure if the option is missing or invalid.
+    """
     key = given["idempotency_key"]
     if key is None:
         message = "Missing option '--idempotency-key'. Only --dry-run works without one."
@@ -55,7 +58,10 @@ def _outcome_body(_invocation: Invocation, given: Given) -> Any:
 
 
 def _sending_row(name: str, call: Call, text: str, body: Any, *parameters: click.Parameter) -> Row:
-    """Return a command that sends a message at most once per idempotency key."""
+    """Return the row of a command that sends a message, at most once for each idempotency key.
+
+    `text`: its help. `body`: the function that makes the request body from the options.
+    """
     return Row(
         name,
         call,
@@ -170,7 +176,7 @@ def _dry_run_remark(_answer: Any) -> str:
 
 
 def _with_dry_run(row: Row) -> click.Command:
-    """Return the command of a row that sends; with --dry-run it previews exactly the same body."""
+    """Return the command of a row that sends. With --dry-run the command previews the same request body instead."""
     preview = replace(PREVIEW, body=row.body, remark=_dry_run_remark)
 
     def act(invocation: Invocation, dry_run: bool, **given: Any) -> int:

@@ -1,4 +1,4 @@
-"""The commands `login`, `logout`, `instances`, `setup`, `enroll` and `reset-password`."""
+"""Commands that start and end sessions: `login`, `logout`, `instances`, `setup`, `enroll`, `reset-password`."""
 
 import time
 from collections.abc import Callable
@@ -37,7 +37,7 @@ LOGIN_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 def device_name_or_host(name: str | None) -> str:
-    """Return the name of the session: the given one, or this computer's host name."""
+    """Return the name of a new session: `name` if given, else this computer's host name."""
     import socket
 
     return name if name is not None else socket.gethostname()[:200] or "computer"
@@ -66,9 +66,10 @@ def _login(
 
 
 def log_in(invocation: Invocation, instance: Instance, call: Call, body: dict[str, str]) -> int:
-    """Sign in, remember the instance, store its token for later commands, and show the response.
+    """Sign in to an appliance, store the token for later commands, print the response, and return the exit code.
 
-    The session whose token this one replaces stays valid: a script may have read that token from the response.
+    A remote appliance becomes the one that later commands use. An earlier session on it stays valid, since a script may
+    have read its token.
     """
     answer = ApiClient(instance.url, fingerprint=instance.fingerprint).call(
         ApiRequest(call.method, call.path, body=body)
@@ -79,7 +80,7 @@ def log_in(invocation: Invocation, instance: Instance, call: Call, body: dict[st
 
 
 def find_instance(invocation: Invocation, url: str | None, fingerprint: str | None) -> Instance:
-    """Return the appliance to sign in to: the one at the URL, or the one in use.
+    """Return the appliance to sign in to: the one at `url`, or without it the one that commands use now.
 
     Raises Failure if the password would be sent unencrypted to another computer, or the fingerprint is invalid.
     """
@@ -97,7 +98,10 @@ def find_instance(invocation: Invocation, url: str | None, fingerprint: str | No
 
 
 def keep_token(invocation: Invocation, key: str, answer: Any) -> int:
-    """Store the token of a new session for later commands, and show the response."""
+    """Store the token of a new session for later commands, print the response, and return the exit code.
+
+    `key`: the key of the appliance in the token store.
+    """
     data = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(data, dict) or not isinstance(data.get("token"), str):
         raise Failure("unexpected_answer", "The server did not return a token.", INTERNAL)
@@ -233,9 +237,9 @@ def _setup(invocation: Invocation, name: str, email: str, password_stdin: bool, 
 
 
 def _wait_for_appliance(invocation: Invocation, folder: Path, problem: Exception) -> local.RunningAppliance:
-    """Wait until the appliance that is starting on the data directory has published its address.
+    """Wait until the appliance that is starting on the data directory has published its address; return it.
 
-    Raises Failure after some seconds.
+    Raises Failure after some seconds, with the text of `problem`, the error that another process owns the directory.
     """
     until = time.monotonic() + _PATIENCE
     with invocation.terminal.waiting("The appliance is starting…"):
@@ -311,8 +315,9 @@ def _redeem_link(
 
 
 def split_link(link: str, name: str) -> tuple[str | None, str]:
-    """Return the address of a link (None for a bare token) and its token. Raises Failure if it is for another
-    command.
+    """Return the address and the token of an invitation or reset link; the address is None if only a token was given.
+
+    `name`: the command that reads the link. Raises Failure if the link is for another command.
     """
     address, is_link, fragment = link.strip().partition("#")
     kind, _, token = fragment.partition("=") if is_link else ("", "", address)

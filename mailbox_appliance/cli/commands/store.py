@@ -1,4 +1,6 @@
-"""The commands `store` and `key`: through the running appliance, or on the files if none is running."""
+"""The commands `store` and `key`: on the running appliance, or on the files of the data directory if none is
+running.
+"""
 
 from collections.abc import Callable
 from typing import Any
