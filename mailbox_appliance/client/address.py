@@ -12,7 +12,7 @@ API = "/api/v1"
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """A parsed server address. `prefix`: the path before `/api/v1`."""
+    """The parsed address of an appliance. `prefix`: the part of its path before `/api/v1`."""
 
     secure: bool
     host: str
@@ -50,7 +50,7 @@ class ServerAddress:
 
 
 def invalid_address() -> Failure:
-    """Return the failure for a text that is not the address of an appliance."""
+    """Return the error for a text that is not a valid address of an appliance."""
     message = "Invalid address. Use a form such as https://mail.example.org:8443, without user, query and fragment."
     return wrong_usage(message)
 

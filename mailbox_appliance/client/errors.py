@@ -1,7 +1,7 @@
-"""Failures of a command: the API's error object and the matching exit code.
+"""Failures of a command: an error object in the API's form, and an exit code.
 
-0 success · 2 invalid input · 3 uncertain or partial · 4 access · 5 provider or network · 1 any other error · 130 and
-141
+Exit codes: 0 success · 2 invalid input · 3 uncertain or partial · 4 access · 5 provider or network · 1 any other error
+· 130 interrupted · 141 output closed
 """
 
 import re
@@ -22,12 +22,12 @@ _EXIT_CODE_BY_CODE = {"backup_wrong_passphrase": ACCESS}
 
 
 def exit_code_for_status(status: int) -> int:
-    """Return the exit code for an HTTP error status."""
+    """Return the exit code for the HTTP status of an error response; 1 for a status without a code of its own."""
     return _EXIT_CODE_BY_STATUS.get(status, INTERNAL)
 
 
 class Failure(Exception):
-    """The failure of a command: an error object of the API's shape, and an exit code."""
+    """The failure of a command: an error object in the API's form, and the exit code."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Failure(Exception):
 
     @property
     def error(self) -> dict[str, Any]:
-        """The error object. If no server made it, it gets its own request ID, so that its shape is always the same."""
+        """The error object, in the same form as in an API response. An error of the client gets a new request ID."""
         error: dict[str, Any] = {
             "code": self.code,
             "message": self.message,
@@ -58,20 +58,23 @@ class Failure(Exception):
 
 
 def wrong_usage(message: str, path: str | None = None) -> Failure:
-    """Return the failure for an invalid command line. `path` names the option, as `option:--limit`."""
+    """Return the failure for an invalid command line. `path`: the option at fault, as `option:--limit`."""
     return Failure("invalid_request", message, INPUT, details=((path, message),) if path else ())
 
 
 def unreachable(message: str) -> Failure:
-    """Return the failure for an appliance that does not respond.
+    """Return the failure `appliance_unreachable`, for an appliance that does not respond.
 
-    Its code differs from `provider_unavailable`, which means that a mail server is down.
+    The code `provider_unavailable` means something else: a mail server does not respond.
     """
     return Failure("appliance_unreachable", message, NETWORK)
 
 
 def failure_from_answer(status: int, answer: object, retry_after: str | None = None) -> Failure:
-    """Return the failure for an error response of the API. Its Retry-After, in seconds, becomes part of the message."""
+    """Return the failure for an error response of the API.
+
+    `retry_after`: the value of its Retry-After header, in seconds, which becomes part of the message.
+    """
     error = answer.get("error") if isinstance(answer, dict) else None
     if 300 <= status < 400:
         moved = (
@@ -103,7 +106,9 @@ def failure_from_answer(status: int, answer: object, retry_after: str | None = N
 
 
 def failure_from_problem(problem: Exception) -> Failure | None:
-    """Return the failure for an exception of lower layers; None for any other exception."""
+    """Return the failure for an exception of the appliance's code (`Problem`, `BadSetting`); None for any other
+    exception.
+    """
     from mailbox_appliance import errors, settings
 
     if isinstance(problem, settings.BadSetting):

@@ -1,4 +1,4 @@
-"""One HTTP request to an appliance and its response, with a deadline and size limits. Redirects are not followed.
+"""HTTP requests to an appliance and their responses, with a deadline and size limits. Redirects are not followed.
 
 Two things are retried once: a connection that could not be made (for every method, since nothing was sent; but not
 after a timeout), and a GET whose connection was lost. Nothing else is: repeating a send whose response was lost is up
@@ -32,7 +32,7 @@ _CONNECT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """A request. The path is already quoted; the body is a JSON value, or bytes that are sent unchanged."""
+    """An HTTP request. The path is already URL-quoted. The body is a JSON value, or bytes that are sent unchanged."""
 
     method: str
     path: str
@@ -50,13 +50,13 @@ class ApiRequest:
 
 
 class ApiClient:
-    """A client of one appliance with one credential."""
+    """A client of one appliance, with one token or none."""
 
     def __init__(self, url: str, token: str | None = None, fingerprint: str | None = None) -> None:
         self.address, self._token, self._fingerprint = ServerAddress.parse(url), token, fingerprint
 
     def call(self, request: ApiRequest) -> Any:
-        """Send a request and return the decoded response. Raises Failure for an error response and if there is no
+        """Send a request and return the decoded response. Raises Failure for an error response, or if there is no
         response.
         """
         status, payload, retry_after = self._exchange(request, *self.encode_request(request))
@@ -66,12 +66,15 @@ class ApiClient:
         return answer
 
     def exchange(self, request: ApiRequest) -> tuple[int, bytes]:
-        """Send a request and return status and body of any response. Raises Failure if there is no response."""
+        """Send a request and return the status and body of the response, also of an error.
+
+        Raises Failure if there is no response.
+        """
         status, payload, _ = self._exchange(request, *self.encode_request(request))
         return status, payload
 
     def encode_request(self, request: ApiRequest) -> tuple[str, bytes | None, dict[str, str]]:
-        """Return the target, the body and the header fields of a request."""
+        """Return a request as it is sent: the path with its query, the body, and the header fields."""
         headers = {"Accept": "application/json", "User-Agent": f"mailbox-appliance/{__version__}", **request.headers}
         body = request.body
         try:
@@ -108,7 +111,10 @@ class ApiClient:
                 connection.close()
 
     def open_connection(self, timeout: float) -> "HTTPConnection":
-        """Open a connection to the appliance. Raises Failure if it does not respond or is not the right one."""
+        """Open a connection to the appliance. `timeout`: in seconds.
+
+        Raises Failure if the appliance does not respond, or its certificate is not the expected one.
+        """
         try:
             return self._connect(timeout)
         except TimeoutError as error:
@@ -146,7 +152,10 @@ def _why_unreachable(error: OSError) -> str:
 def _send_and_read(
     connection: "HTTPConnection", request: ApiRequest, target: str, body: bytes | None, headers: dict[str, str]
 ) -> tuple[int, bytes, str | None]:
-    """Send the request; return status, body and Retry-After of the response."""
+    """Send a request on an open connection; return status, body and Retry-After of the response.
+
+    `target`: the path with its query.
+    """
     from ssl import SSLEOFError
 
     try:
@@ -167,7 +176,7 @@ def _send_and_read(
 
 
 def _report_progress(body: bytes, tell: TellProgress) -> Iterator[bytes]:
-    """Yield the body in pieces and report the progress."""
+    """Yield the body in pieces, and report the progress to `tell` after each."""
     for start in range(0, len(body), _PIECE):
         yield body[start : start + _PIECE]
         done = min(start + _PIECE, len(body))
@@ -175,7 +184,10 @@ def _report_progress(body: bytes, tell: TellProgress) -> Iterator[bytes]:
 
 
 def decode_answer(status: int, payload: bytes) -> Any:
-    """Return the JSON of a response; None for an error response without JSON."""
+    """Return the JSON value in a response; None for an error response without JSON.
+
+    Raises Failure for a successful response without JSON.
+    """
     try:
         return json.loads(payload)
     except (ValueError, RecursionError) as error:

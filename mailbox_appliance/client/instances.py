@@ -1,8 +1,15 @@
-"""The appliances that this user knows, and the private JSON file that stores them.
+"""The appliances that this user knows (instances), and the private JSON file that stores them.
 
-A command uses the first of these: `--instance`; `--data-dir`, which means the appliance of that directory; the instance
-in the environment; the one chosen by `instances use` or `login URL`; `local`, the one of the data directory. A choice
-belongs to the data directory in which it was made, so commands for another one, such as a demo's, never use it.
+A command uses the first of these that is given:
+
+1. the one named by `--instance`
+2. the one of the directory named by `--data-dir`
+3. the one named in the environment
+4. the current one, chosen by `instances use` or `login URL`
+5. `local`, the one of the data directory
+
+A choice belongs to the data directory in which it was made, so commands for another one, such as a demo's, never use
+it.
 """
 
 import json
@@ -28,7 +35,9 @@ _LARGEST = 1024 * 1024
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Return the object in the file; an empty one if there is no file. Raises Failure if the file is damaged."""
+    """Return the JSON object in the file; an empty one if the file does not exist. Raises Failure if the file is
+    damaged.
+    """
     try:
         with file.open("rb") as stream:
             value = json.loads(stream.read(_LARGEST))
@@ -42,7 +51,7 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def write_json(file: Path, value: dict[str, Any]) -> None:
-    """Replace the file, readable only by its owner (mode 0600; new folders get 0700)."""
+    """Replace the file by this JSON object. Only its owner can read it (mode 0600; new folders get 0700)."""
     ownership.make_folder(file.parent)
     import tempfile
 
@@ -72,7 +81,7 @@ REMOTE = "url:"
 
 @dataclass(frozen=True)
 class Instance:
-    """A known appliance. Its token is stored under `key`."""
+    """An appliance that the user knows. `key`: the name of its token in the token store."""
 
     name: str
     url: str
@@ -80,7 +89,7 @@ class Instance:
     fingerprint: str | None = None
 
     def require_protected(self) -> "Instance":
-        """Return this instance. Raises Failure if it is on another computer and the connection is not encrypted."""
+        """Return this appliance. Raises Failure if it is on another computer and its address is not HTTPS."""
         address = ServerAddress.parse(self.url)
         if address.secure or address.is_loopback or not self.key.startswith(REMOTE):
             return self
@@ -89,22 +98,22 @@ class Instance:
 
 
 class Instances:
-    """The remote appliances that this user signed in to, and the one in use."""
+    """The remote appliances that this user signed in to, and the current one, which commands use by default."""
 
     def __init__(self, folder: Path, data_dir: Path) -> None:
         self._file, self._data_dir = folder / "instances.json", data_dir
 
     @property
     def current(self) -> str:
-        """The name of the instance in use."""
+        """The name of the current appliance; `local` if none was chosen."""
         return str(self._load_choices().get(local_key(self._data_dir), LOCAL))
 
     def list(self) -> tuple[Instance, ...]:
-        """Return the known instances, by name."""
+        """Return the remote appliances, sorted by name."""
         return tuple(self._load_instances()[name] for name in sorted(self._load_instances()))
 
     def get(self, name: str) -> Instance:
-        """Return the instance of this name. Raises Failure with the known names if there is none."""
+        """Return the appliance of this name. Raises Failure, which lists the known names, if there is none."""
         known = self._load_instances()
         if name not in known:
             names = ", ".join([LOCAL, *sorted(known)])
@@ -112,18 +121,20 @@ class Instances:
         return known[name]
 
     def find_by_url(self, url: str) -> Instance | None:
-        """Return the known instance at this address, or None."""
+        """Return the known appliance at this address; None if there is none."""
         return next((known for known in self._load_instances().values() if known.url == url), None)
 
     def add(self, url: str, fingerprint: str | None) -> Instance:
-        """Store an instance under its host name (and port, unless it is the default one), and use it."""
+        """Store an appliance and make it the current one. Its name is its host name, with any port other than the
+        default.
+        """
         name = url.partition("://")[2].strip("/")
         instance = Instance(name, url, f"{REMOTE}{url}", fingerprint)
         self._save({**self._load_instances(), name: instance}, name)
         return instance
 
     def use(self, name: str) -> None:
-        """Use this instance from now on, given by name or by the address of a known one."""
+        """Make an appliance the current one. `name`: its name or address. Raises Failure if it is not known."""
         if "://" in name and (known := self.find_by_url(ServerAddress.parse(name).url)):
             name = known.name
         if name != LOCAL:
@@ -131,7 +142,7 @@ class Instances:
         self._save(self._load_instances(), name)
 
     def remove(self, name: str) -> Instance:
-        """Remove an instance. If it was in use, the local one is used instead."""
+        """Remove an appliance and return it. If it was the current one, the local one becomes current."""
         if name == LOCAL:
             raise wrong_usage("`local` is the appliance of the data directory and cannot be removed.")
         removed, known = self.get(name), self._load_instances()
@@ -161,12 +172,12 @@ def _to_fingerprint(value: object) -> str | None:
 
 
 def local_key(data_dir: Path) -> str:
-    """Return the key under which the token for a data directory's appliance is stored."""
+    """Return the name, in the token store, of the token for a data directory's appliance."""
     return f"dir:{data_dir.resolve()}"
 
 
 def find_local(data_dir: Path) -> Instance | None:
-    """Return the appliance that is running on the data directory, or None."""
+    """Return the appliance that is running on the data directory; None if none is."""
     running = local.find_running(data_dir)
     return Instance(LOCAL, ServerAddress.parse(running.url).url, local_key(data_dir)) if running else None
 
@@ -188,8 +199,9 @@ def get_local(data_dir: Path) -> Instance:
 
 
 def _serve_command(data_dir: Path) -> str:
-    """Return the command that starts the appliance of this directory, which is named unless it is this user's
-    default.
+    """Return the command that starts the appliance of this directory.
+
+    It names the directory, unless that is this user's default.
     """
     with suppress(Failure):  # a user without a home directory
         if data_dir == local.default_data_dir():
@@ -200,7 +212,7 @@ def _serve_command(data_dir: Path) -> str:
 
 
 def choose_instance(instances: Instances, wanted: str | None, data_dir: Path) -> Instance:
-    """Return the instance that a command uses."""
+    """Return the appliance that a command uses. `wanted`: its name or address; None for the current one."""
     name = wanted or instances.current
     if "://" not in name:
         return get_local(data_dir) if name == LOCAL else instances.get(name)
@@ -208,7 +220,10 @@ def choose_instance(instances: Instances, wanted: str | None, data_dir: Path) ->
 
 
 def instance_at_url(instances: Instances, url: str, data_dir: Path) -> Instance:
-    """Return the instance at an address: a known one, the local one if it listens there, or a new one."""
+    """Return the appliance at an address: a known one, the one of `data_dir` if that listens there, or a new one.
+
+    A new one is not stored.
+    """
     url = ServerAddress.parse(url).url
     if known := instances.find_by_url(url):
         return known

@@ -1,4 +1,4 @@
-"""The appliance of a data directory as a client sees it: whether it is running, and its address.
+"""Finds the appliance that runs on a data directory, by files in that directory.
 
 DIR/lock        held by the process that owns the directory
 DIR/run.json    {pid, url, secret}, new at each start; valid only while the lock is held
@@ -21,7 +21,7 @@ _LARGEST, _LONGEST_PID = 64 * 1024, 20
 
 @dataclass(frozen=True)
 class RunningAppliance:
-    """A running process that owns a data directory."""
+    """An appliance that is running on a data directory: its process ID, address, and the local operator's secret."""
 
     pid: int
     url: str
@@ -55,7 +55,7 @@ def _no_home_failure(otherwise: str) -> Failure:
 
 
 def find_running(data_dir: Path) -> RunningAppliance | None:
-    """Return the process that owns the directory and has published its address, or None.
+    """Return the appliance that runs on the directory; None if none does, or it has not published its address yet.
 
     Callers may send it a token, so the `run.json` of a killed process does not count: the next owner holds the lock,
     with its PID, for a while before it writes the file again.
@@ -73,12 +73,12 @@ def find_running(data_dir: Path) -> RunningAppliance | None:
 
 
 def is_owned(data_dir: Path) -> bool:
-    """Whether a process owns the directory."""
+    """Whether a process holds the lock of the data directory."""
     return is_lock_held(data_dir / "lock")
 
 
 def is_lock_held(lock: Path) -> bool:
-    """Whether a process holds the lock. Takes its shared form for a moment to find out."""
+    """Whether a process holds the lock on this file. To find out, this takes a shared lock for a moment."""
     try:
         handle = files.open_regular(lock)
     except OSError:
@@ -90,7 +90,10 @@ def is_lock_held(lock: Path) -> bool:
 
 
 def find_lock_holder(lock: Path) -> int | None:
-    """Return the PID of the process that holds a lock, or None. On a full disk the holder could not write its PID."""
+    """Return the PID of the process that holds the lock on this file.
+
+    None if no process holds it, or if the file has no PID: on a full disk the holder could not write it.
+    """
     try:
         return _pid_in(lock) if is_lock_held(lock) else None
     except OSError:
@@ -105,7 +108,7 @@ def _pid_in(lock: Path) -> int | None:
 
 
 def find_setup_code(data_dir: Path) -> str | None:
-    """Return the setup code, or None if it was used."""
+    """Return the code for creating the first administrator; None if it was used already or cannot be read."""
     try:
         return files.read_own(data_dir / "setup-code", _LARGEST).decode("utf-8").strip() or None
     except (OSError, UnicodeDecodeError, StoreUnusable):

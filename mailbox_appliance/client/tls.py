@@ -1,4 +1,4 @@
-"""HTTPS to appliances: pinned by fingerprint, or verified by the system's CAs.
+"""HTTPS to appliances. Their certificate is checked against a pinned fingerprint, or verified by the system's CAs.
 
 No part of a request, and so no password or token, is sent before the certificate was checked.
 """
@@ -39,15 +39,15 @@ _VERDICTS[21] = _VERDICTS[20]
 
 
 class HandshakeFailed(OSError):
-    """A server that accepts the connection but fails the TLS handshake; the text describes how."""
+    """A server accepted the connection, but the TLS handshake failed. The text is the reason."""
 
 
 class HandshakeTimedOut(HandshakeFailed, TimeoutError):
-    """A server that accepts the connection but does not respond to the TLS handshake."""
+    """A server accepted the connection, but did not respond to the TLS handshake in time."""
 
 
 def certificate_fingerprint(der: bytes) -> str:
-    """Return the fingerprint of a certificate: `sha256:` and the hex digits of the hash of its DER form."""
+    """Return `sha256:` and the hex digits of the SHA-256 hash of a certificate in DER form."""
     return "sha256:" + hashlib.sha256(der).hexdigest()
 
 
@@ -63,9 +63,7 @@ def parse_fingerprint(text: str) -> str:
 
 
 class PinnedConnection(http.client.HTTPSConnection):
-    """An HTTPS connection to the server whose certificate has the pinned fingerprint; no other server gets a
-    request.
-    """
+    """An HTTPS connection that sends requests only to the server whose certificate has the pinned fingerprint."""
 
     def __init__(self, address: ServerAddress, *, timeout: float, fingerprint: str | None) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -86,8 +84,9 @@ class PinnedConnection(http.client.HTTPSConnection):
 
 
 def open_connection(address: ServerAddress, fingerprint: str | None, timeout: float) -> http.client.HTTPConnection:
-    """Open a connection to an appliance that can carry a request. Raises OSError, or Failure if the certificate is not
-    trusted.
+    """Open an HTTP or HTTPS connection to an appliance. `fingerprint`: that of its pinned certificate, if any.
+
+    Raises OSError, or Failure if the certificate is not trusted.
     """
     connection = _make_connection(address, fingerprint, timeout)
     try:
@@ -140,9 +139,9 @@ def _fingerprint_changed(address: ServerAddress, pinned: str, seen: str) -> Fail
 
 
 def _certificate_refused(address: ServerAddress, error: ssl.SSLCertVerificationError, timeout: float) -> Failure:
-    """Return the failure for an untrusted certificate, with its fingerprint.
+    """Return the failure for a certificate that the system's CAs do not verify. It includes the fingerprint.
 
-    One more connection reads the certificate; nothing is sent.
+    To read the certificate, this opens one more connection, on which nothing is sent.
     """
     code, what = _VERDICTS.get(error.verify_code, ("certificate_invalid", f"is not valid: {error.verify_message}"))
     probe = PinnedConnection(address, timeout=timeout, fingerprint=None)

@@ -1,4 +1,4 @@
-"""The tokens of sessions, in the keychain of the operating system, or in a file with mode 0600 if there is none.
+"""Stores the tokens of sessions: in the operating system's keychain or, without one, in a file with mode 0600.
 
 `tokens.json` holds `{"file": {KEY: TOKEN}, "keychain": [KEY]}`, so the keychain is asked only for tokens it contains.
 """
@@ -14,7 +14,7 @@ _PROBED_WITHIN = 5.0
 
 
 class TokenStore:
-    """The tokens of one user, each stored under the key of its instance."""
+    """The session tokens of one user, one for each appliance. `key` in its methods is that of the `Instance`."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._file, self._environment = folder / "tokens.json", environment
@@ -27,7 +27,7 @@ class TokenStore:
 
     @property
     def version(self) -> tuple[int, int] | None:
-        """A value that changes when a token is stored or removed; None if this user has never signed in."""
+        """A value that changes whenever a token is stored or removed; None if this user has never signed in."""
         try:
             now = self._file.stat()
         except OSError:
@@ -35,12 +35,14 @@ class TokenStore:
         return now.st_ino, now.st_mtime_ns
 
     def has(self, key: str) -> bool:
-        """Whether a token is stored, without reading it."""
+        """Whether there is a token for this key. The keychain is not asked."""
         in_file, in_keychain = self._places()
         return key in in_file or key in in_keychain
 
     def find(self, key: str) -> str | None:
-        """Return the token of an instance, or None. Raises Failure if it is in a keychain that cannot be read."""
+        """Return the token for this key; None if there is none. Raises Failure if the token is in a keychain that is
+        locked.
+        """
         in_file, in_keychain = self._places()
         if key in in_file:
             return in_file[key]
@@ -58,7 +60,7 @@ class TokenStore:
             ) from error
 
     def put(self, key: str, token: str) -> None:
-        """Store a token, replacing an earlier one."""
+        """Store the token for this key, replacing an earlier one."""
         in_file, in_keychain = self._places()
         in_file.pop(key, None)
         if self._put_into_keychain(key, token):
@@ -69,7 +71,7 @@ class TokenStore:
         self._write(in_file, in_keychain)
 
     def remove(self, key: str) -> None:
-        """Delete a token."""
+        """Delete the token for this key."""
         in_file, in_keychain = self._places()
         if key in in_keychain:
             from mailbox_appliance.system import keyring

@@ -1,4 +1,6 @@
-"""The demo: mail servers, a sample mailbox and an appliance, all deleted at the end. Only here: pymap, aiosmtpd.
+"""The command `demo`: mail servers, a sample mailbox and an appliance, all deleted when it ends.
+
+Only this package uses the libraries pymap and aiosmtpd.
 
 run              the command: starts the processes, sets up the appliance, waits, cleans up
 servers          both mail servers in a separate process

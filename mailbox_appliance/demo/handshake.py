@@ -1,4 +1,4 @@
-"""Messages between the demo and its mail servers, and the cleanup that is carried out if the demo is killed."""
+"""Messages between the demo and the process of its mail servers. One is the cleanup to do if the demo is killed."""
 
 import json
 import os
@@ -16,7 +16,7 @@ else:
 
 @dataclass(frozen=True)
 class ServersReady:
-    """The ports of the servers, and the password of the sample users for both."""
+    """The first output of the mail servers: their ports, and one password for all sample users."""
 
     imap_port: int
     smtp_port: int
@@ -25,19 +25,20 @@ class ServersReady:
 
 @dataclass(frozen=True)
 class CleanupOrder:
-    """The cleanup if the parent is killed: a process to stop and a folder to remove. Empty fields mean nothing to
-    do.
+    """The cleanup that the mail servers' process does after the demo has ended, even by being killed.
+
+    `stop`: the PID of a process to stop, or 0. `remove`: the path of a folder to remove, or empty.
     """
 
     stop: int = 0
     remove: str = ""
 
     def to_line(self) -> str:
-        """Return the order as a line of the servers' input."""
+        """Return the order as a line of JSON for the standard input of the mail servers' process."""
         return json.dumps(asdict(self)) + "\n"
 
     def carry_out(self, deadline: float = 10.0) -> None:
-        """Stop the process, by force after `deadline` seconds, then remove the folder."""
+        """Stop the process, then remove the folder. After `deadline` seconds the process is killed."""
         end = time.monotonic() + deadline
         while self.stop and _send_signal(self.stop, signal.SIGTERM if time.monotonic() < end else _BY_FORCE):
             time.sleep(0.1)

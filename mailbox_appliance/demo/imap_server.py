@@ -1,4 +1,4 @@
-"""The embedded IMAP server of the demo (pymap). It serves the folders of `maildir`.
+"""The embedded IMAP server of the demo (pymap). It serves the Maildir folders that `maildir` creates.
 
 This module replaces defaults of pymap. By itself, pymap hashes passwords half a million times, checks for new mail once
 a second, and serves messages rewritten and with bare LF. It also sends responses in small pieces, asks DNS for its own
@@ -32,7 +32,9 @@ LOOK_AGAIN = 0.2
 
 
 async def start_imap_server(folder: Path, passwords: Mapping[str, str]) -> asyncio.Server:
-    """Serve the mailbox `folder/NAME` of each user NAME on a free port of 127.0.0.1."""
+    """Start an IMAP server on a free port of 127.0.0.1. `passwords`: by user name. `folder/NAME` is the mailbox of
+    NAME.
+    """
     config = _Config(
         Namespace(passlib_cfg=None, proxy_protocol=None),
         host="127.0.0.1",
@@ -58,7 +60,10 @@ async def start_imap_server(folder: Path, passwords: Mapping[str, str]) -> async
 
 
 class _BufferedWriter:
-    """A writer that sends a response in one piece. Observed: a client in IDLE treats half a line as an error."""
+    """A stream writer for pymap that sends each response in one piece.
+
+    Observed: a client in IDLE treats half a line as an error.
+    """
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer, self._pending = writer, bytearray()
@@ -115,7 +120,7 @@ class _Maildir(Maildir):
 
 
 class _StoredMessage:
-    """A message on disk; only its bytes are ever needed."""
+    """A message as pymap needs it, reduced to its bytes."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

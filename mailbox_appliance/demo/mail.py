@@ -1,4 +1,4 @@
-"""The sample mail of the demo: the messages, and how they are composed and stored."""
+"""The sample mail of the demo: the messages as data, and functions that compose and store them."""
 
 import struct
 import zlib
@@ -18,7 +18,10 @@ from mailbox_appliance.demo import maildir
 
 @dataclass(frozen=True)
 class LetterFile:
-    """An attachment, or an image in the HTML if it has a content ID."""
+    """A file of a sample message: an attachment or, if it has a content ID, an image shown in the HTML.
+
+    `kind`: its MIME type.
+    """
 
     name: str
     kind: str
@@ -28,8 +31,9 @@ class LetterFile:
 
 @dataclass(frozen=True)
 class Letter:
-    """One message. `hours` is its age; `key` becomes its Message-ID; `answers` is the key of the message it
-    replies to.
+    """A sample message as data. `hours`: its age. `key`: its Message-ID without the domain.
+
+    `answers`: the `key` of the message to which it replies. `flags`: letters of Maildir, such as S for seen.
     """
 
     key: str
@@ -71,7 +75,7 @@ UNKNOWN = _make_person("", "someone@plain.example")
 
 
 def _make_png(red: int, green: int, blue: int, size: int = 48) -> bytes:
-    """Return a PNG that fades from the color to white."""
+    """Return a square PNG image of `size` pixels with a gradient from the given color to white."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -529,7 +533,10 @@ _BY_KEY = {letter.key: letter for _, letter in LETTERS}
 
 
 def fill_mailboxes(folder: Path, now: datetime | None = None) -> None:
-    """Create the mailbox of the owner, with all mail, and an empty one of the colleague. Ages count from `now`."""
+    """Create two mailboxes in the folder: the owner's with all sample mail, and an empty one of a colleague.
+
+    `now`: the time from which the age of messages counts, by default the current one.
+    """
     now = now or datetime.now(UTC)
     for email in (OWNER_EMAIL, COLLEAGUE_EMAIL):
         maildir.make_mailbox(folder / email)
@@ -540,7 +547,10 @@ def fill_mailboxes(folder: Path, now: datetime | None = None) -> None:
 
 
 def compose_letter(letter: Letter, now: datetime) -> bytes:
-    """Return the letter as a message; the same letter and time give the same bytes."""
+    """Return a sample message as MIME bytes. `now`: the time from which its age counts.
+
+    The same arguments always give the same bytes.
+    """
     message = EmailMessage(policy=SMTP)
     message["From"] = letter.sender
     message["To"] = letter.to or (OWNER,)
@@ -568,7 +578,7 @@ def _message_id(key: str) -> str:
 
 
 def _ancestor_keys(letter: Letter) -> list[str]:
-    """Return the keys of the messages that a letter answers, the nearest first."""
+    """Return the keys of the earlier messages in the thread of a reply, starting with the one it answers."""
     keys = []
     while letter.answers:
         keys.append(letter.answers)
@@ -591,7 +601,7 @@ def _write_body(message: EmailMessage, letter: Letter) -> None:
 
 
 def _attach_inline(message: EmailMessage, file: LetterFile) -> None:
-    """Attach an image to the HTML that shows it (RFC 2387)."""
+    """Add an image that the HTML of the message shows (RFC 2387)."""
     kind, _, subtype = file.kind.partition("/")
     related = message.get_body(("related", "html"))
     assert isinstance(related, EmailMessage)  # noqa: S101 - a letter with pictures has HTML
@@ -611,7 +621,7 @@ def _attach(message: EmailMessage, file: LetterFile) -> None:
 
 
 def _fix_boundaries(message: EmailMessage, key: str) -> None:
-    """Derive the MIME boundaries from the letter; random ones would give different bytes each time."""
+    """Set MIME boundaries derived from `key`, since random ones would give different bytes each time."""
     for number, part in enumerate(message.walk()):
         if part.is_multipart() and part.get_content_maintype() == "multipart":
             part.set_boundary(f"=_{key}_{number}")

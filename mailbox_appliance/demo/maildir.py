@@ -1,4 +1,6 @@
-"""Mailboxes as Maildir++ folders on disk: the sample is stored in them, SMTP delivers to them, and IMAP serves them."""
+"""The demo's mailboxes as Maildir++ folders on disk. The SMTP server delivers to them, and the IMAP server serves
+them.
+"""
 
 import os
 import uuid
@@ -10,14 +12,15 @@ FOLDERS = ("Sent", "Drafts", "Trash", "Archive", "Junk", "Projects", "Projects/L
 
 
 def make_mailbox(home: Path) -> None:
-    """Create an empty mailbox with its folders."""
+    """Create an empty mailbox in the folder `home`, with the usual folders such as Sent and Drafts."""
     for path in ("INBOX", *FOLDERS):
         for part in ("tmp", "new", "cur"):
             (_folder_path(home, path) / part).mkdir(mode=0o700, parents=True)
 
 
 def add_message(home: Path, path: str, content: bytes, flags: str = "", at: datetime | None = None) -> None:
-    """Add a message to a folder, byte for byte.
+    """Add a message to a folder, byte for byte. `home`: the folder of the mailbox. `path`: the mail folder, such as
+    `INBOX`.
 
     `flags` are Maildir's letters: S seen, F flagged, R answered, D draft; without any the message is new. `at` is the
     time of its arrival (IMAP's INTERNALDATE), by default now.
@@ -31,7 +34,7 @@ def add_message(home: Path, path: str, content: bytes, flags: str = "", at: date
 
 
 def read_message(file: Path) -> bytes:
-    """Return a stored message as it is transmitted: lines end with CR LF (RFC 5322 2.1)."""
+    """Return a stored message with the line ends that mail protocols require, CR LF (RFC 5322 2.1)."""
     return file.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
 
 

@@ -1,4 +1,4 @@
-"""`mailbox-appliance demo`: mail servers and an appliance in a scratch folder, until Ctrl-C."""
+"""The command `demo`: runs mail servers and an appliance in a temporary folder, until Ctrl-C."""
 
 import http.client
 import importlib.util
@@ -38,7 +38,7 @@ class DemoFailed(Exception):
 
 
 class DemoProcess:
-    """A process whose first line of output means that it is ready, and whose errors are written to a file."""
+    """A child process of the demo. Its first line of output means that it is ready; its stderr goes to a log file."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
         self._name, self._log = name, folder / f"{name.replace(' ', '-')}.log"
@@ -70,9 +70,11 @@ class DemoProcess:
             raise DemoFailed(f"The {self._name} ended unexpectedly (exit code {code}){reason}")
 
     def first_line(self, stopping: threading.Event, seconds: float) -> bytes:
-        """Wait for the line that the process prints when it is ready.
+        """Wait for the line that the process prints when it is ready; return it. `stopping`: set when the user stops
+        the demo.
 
-        Raises DemoFailed if it ends first or takes too long, DemoStopped if the demo is stopped.
+        Raises DemoFailed if the process ends first or needs more than `seconds`, and DemoStopped if the demo is
+        stopped.
         """
         output, line = self._process.stdout, b""
         assert output is not None  # noqa: S101 - it is a pipe
@@ -101,7 +103,9 @@ class DemoProcess:
             pass  # It has ended; require_running() reports that.
 
     def end(self, *, by_signal: bool, seconds: float = 15.0) -> None:
-        """Close the input of the process, send it a signal if requested, and kill it if it does not end in time."""
+        """End the process: close its input and, if `by_signal`, send SIGTERM. Kill it if it still runs after
+        `seconds`.
+        """
         process = self._process
         for stream in (process.stdin, process.stdout):
             if stream is not None:
@@ -123,33 +127,36 @@ class DemoProcess:
 
 @dataclass(frozen=True)
 class DemoLogin:
-    """The sign-in data of a member of the demo's appliance."""
+    """Email address and password of a member of the demo's appliance."""
 
     email: str
     password: str
 
 
 class DemoClient:
-    """A client of the appliance. An error response raises DemoFailed."""
+    """A client of the demo's appliance. Its methods raise DemoFailed for an error response."""
 
     def __init__(self, url: str) -> None:
         self._host = urlsplit(url).netloc
         self._token = ""
 
     def set_up(self, code: str, login: DemoLogin) -> None:
-        """Create the first administrator and use its session from now on."""
+        """Create the first administrator with the setup code. Later calls use the session of that member."""
         body = {"setupCode": code, "name": "Robin Vale", "email": login.email, "password": login.password}
         self._token = self._ask("POST", "/setup", {**body, "deviceName": "demo"})["token"]
 
     def connect(self, email: str, name: str, servers: ServersReady) -> str:
-        """Connect the mailbox and return its ID."""
+        """Connect the sample mailbox at the demo's servers and return its ID. `name`: the name shown for it."""
         login = {"host": "127.0.0.1", "security": "none", "username": email, "password": servers.password}
         imap, smtp = {**login, "port": servers.imap_port}, {**login, "port": servers.smtp_port}
         account = self._ask("POST", "/accounts", {"email": email, "displayName": name, "imap": imap, "smtp": smtp})
         return str(account["id"])
 
     def wait_for_mail(self, account: str, expected: int, tick: Callable[[int], None], seconds: float = 60.0) -> None:
-        """Wait until the mailbox is ready and has so many messages; `tick` is called with the number so far."""
+        """Wait until the mailbox is ready and has `expected` messages. `tick` is called with the number so far.
+
+        `account`: the ID of the mailbox. Raises DemoFailed after `seconds`.
+        """
         end = time.monotonic() + seconds
         while True:
             state = self._ask("GET", f"/accounts/{account}")
@@ -210,7 +217,7 @@ Ctrl-C stops the demo and deletes its data.
 
 
 def main(port: int = 0) -> int:
-    """Run the demo on a free port, or the given one, until it is stopped. Returns the exit code."""
+    """Run the demo until it is stopped; return the exit code. `port`: that of the appliance, 0 for any free one."""
     if obstacle := _why_impossible():
         _print_error(obstacle)
         return 2
@@ -227,7 +234,7 @@ def main(port: int = 0) -> int:
 
 
 def _why_impossible() -> str | None:
-    """Return why the demo cannot run here, with the next step; None if it can."""
+    """Return a sentence with the reason why the demo cannot run on this computer; None if it can."""
     if sys.platform == "win32":  # Maildir file names contain a colon, and the demo's command is a shell script.
         return "The demo needs Linux or macOS. On Windows run `mailbox-appliance serve` and connect your own mailbox."
     else:
@@ -237,7 +244,7 @@ def _why_impossible() -> str | None:
 
 
 class Demo:
-    """One demo in its scratch folder. Everything it starts is put on the stack, which ends it in reverse order."""
+    """One run of the demo in its temporary folder. Each process is ended by an entry on `stack`, in reverse order."""
 
     def __init__(self, folder: Path, stopping: threading.Event, stack: ExitStack) -> None:
         self._folder, self._stopping, self._stack = folder, stopping, stack
@@ -302,8 +309,9 @@ class Demo:
             raise DemoStopped
 
     def _make_command(self, login: DemoLogin) -> str:
-        """Write a `mailbox-appliance` script that uses this demo and no keychain, and sign it in. Return its path,
-        shell-quoted.
+        """Write a shell script that runs `mailbox-appliance` for this demo without a keychain, and sign it in.
+
+        Return the path of the script, quoted for a shell.
         """
         file = self._folder / "mailbox-appliance"
         settings = {"DATA_DIR": self._folder / "data", "CONFIG_DIR": self._folder / "login", "KEYCHAIN": "off"}

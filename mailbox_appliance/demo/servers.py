@@ -1,7 +1,7 @@
-"""Both mail servers of the demo in a separate process: the command `demo-servers FOLDER`.
+"""Both mail servers of the demo in a separate process: the internal command `demo-servers FOLDER`.
 
-It prints one line of JSON when they are ready, and ends when its input ends, and so with its parent in any case. The
-last line of its input may be a cleanup order: what to stop and to remove at that end.
+The process prints one line of JSON when the servers are ready. It ends when its standard input ends, and so in any case
+when its parent does. The last line of its input may be a cleanup order: a process to stop and a folder to remove then.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from mailbox_appliance.demo.handshake import CleanupOrder, ServersReady
 
 
 async def start_servers(folder: Path) -> tuple[ServersReady, tuple[asyncio.Server, asyncio.Server]]:
-    """Fill an empty folder with the sample mailboxes and serve them."""
+    """Store the sample mailboxes in an empty folder, and start both servers for them."""
     # pymap creates files here and moves them: both places must be on one file system, and nothing may be left behind.
     tempfile.tempdir = str(folder)
     password = secrets.token_urlsafe(18)
@@ -32,14 +32,14 @@ async def start_servers(folder: Path) -> tuple[ServersReady, tuple[asyncio.Serve
 
 
 async def serve_until_end(folder: Path) -> str:
-    """Serve until the input ends; return what was read from it."""
+    """Serve until the standard input ends; return the text that was read from it."""
     ready, _servers = await start_servers(folder)
     print(json.dumps(asdict(ready)), flush=True)  # noqa: T201 - whoever started this process reads it
     return await asyncio.to_thread(sys.stdin.read)
 
 
 def main(folder: Path) -> None:
-    """Serve, then carry out the cleanup order in the last line of the input, if any."""
+    """Serve until the standard input ends, then carry out the cleanup order in its last line, if there is one."""
     lines = asyncio.run(serve_until_end(folder)).splitlines()
     if lines:
         CleanupOrder(**json.loads(lines[-1])).carry_out()

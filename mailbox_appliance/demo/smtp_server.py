@@ -1,4 +1,6 @@
-"""The embedded SMTP server: accepts mail from users who sign in and stores it in their maildirs; no mail leaves."""
+"""The embedded SMTP server of the demo. It stores mail from signed-in users in their Maildir folders; no mail
+leaves.
+"""
 
 import asyncio
 import hmac
@@ -18,7 +20,9 @@ LARGEST_MESSAGE = 40 * 1024 * 1024
 
 
 async def start_smtp_server(folder: Path, passwords: Mapping[str, str]) -> asyncio.Server:
-    """Accept mail for the users, whose mailboxes are `folder/NAME`, on a free port of 127.0.0.1."""
+    """Start an SMTP server on a free port of 127.0.0.1. `passwords`: by user name. `folder/NAME` is the mailbox of
+    NAME.
+    """
     rules = _DeliveryRules(folder, passwords)
 
     def answer() -> SMTP:
@@ -35,7 +39,10 @@ async def start_smtp_server(folder: Path, passwords: Mapping[str, str]) -> async
 
 
 class _DeliveryRules:
-    """The rules of the server: senders (RFC 6409 6.1: only under their own address), recipients, and local delivery."""
+    """The rules of the server for sign-in, senders, recipients and delivery to local mailboxes.
+
+    Users may send only from their own address (RFC 6409 6.1).
+    """
 
     def __init__(self, folder: Path, passwords: Mapping[str, str]) -> None:
         self._folder, self._passwords = folder, passwords
@@ -44,7 +51,7 @@ class _DeliveryRules:
     def sign_in(
         self, _server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, given: LoginPassword
     ) -> AuthResult:
-        """Return whether name and password are right."""
+        """Check user name and password, and return the result for the library."""
         name = given.login.decode("utf-8", "replace").lower()
         right = hmac.compare_digest(self._passwords.get(name, "").encode(), given.password)
         # handled=False: the library sends the reply.
@@ -86,7 +93,7 @@ class _DeliveryRules:
 
 
 def _trace_fields(envelope: Envelope, recipient: str) -> bytes:
-    """Return the trace fields that a delivering server adds (RFC 5321 4.4)."""
+    """Return the header fields that a delivering server puts before a message (RFC 5321 4.4)."""
     now = format_datetime(datetime.now(UTC))
     return (
         f"Return-Path: <{envelope.mail_from}>\r\n"
