@@ -1,4 +1,4 @@
-"""Backups while no appliance is running: create, list, verify."""
+"""Creates, lists and verifies backups while no appliance is running."""
 
 import os
 from contextlib import suppress
@@ -18,7 +18,10 @@ from mailbox_appliance.store.key import StoreKey, find_key_file, load_passphrase
 def create(
     data_dir: Path, passphrase: str | None, *, of_store: str | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Create a backup. `of_store`: the passphrase of the store's key. Raises StoreUnusable, Conflict, Invalid."""
+    """Create a backup. `passphrase`: protects the backup, if given. `of_store`: unlocks the store's key.
+
+    Raises StoreUnusable, Conflict, Invalid.
+    """
     request: CreateBackupRequest = convert_body({"passphrase": passphrase}, CreateBackupRequest)
     with open_existing_store(data_dir, of_store, progress) as store:
         made = store.backups.create("manual", request.passphrase, progress)
@@ -28,7 +31,7 @@ def create(
 
 
 def list_backups(data_dir: Path, *, limit: int, cursor: str | None) -> dict[str, Any]:
-    """List the backups of a data directory, newest first, without opening them.
+    """Return a page of the backups of a data directory, newest first. No backup is opened. `limit`: backups per page.
 
     Raises StoreUnusable if there is neither a store nor a backup folder.
     """
@@ -39,20 +42,24 @@ def list_backups(data_dir: Path, *, limit: int, cursor: str | None) -> dict[str,
 
 
 def verify(data_dir: Path, backup_id: str, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
-    """Read and check a backup of a data directory without opening its store. Raises NotFound, BackupUnusable."""
+    """Read and check a backup of a data directory. Its store is not opened. `passphrase`: of the backup, if it has one.
+
+    Raises NotFound, BackupUnusable.
+    """
     require_backups(data_dir)
     file = backups.find_backup(data_dir, backup_id)
     return to_envelope(backups.verify_file(file, passphrase, _find_key(data_dir, passphrase), progress))
 
 
 def verify_file(file: Path, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
-    """Read and check a backup file anywhere. Raises BackupUnusable."""
+    """Read and check a backup file in any folder. `passphrase`: of the backup, if it has one. Raises BackupUnusable."""
     return to_envelope(backups.verify_file(file, passphrase, None, progress))
 
 
 def _find_key(data_dir: Path, passphrase: str | None) -> StoreKey | None:
-    """Return the key of the store, which also opens its backups; None if it is unavailable, since they may open without
-    it.
+    """Return the key of the store, with which its backups can be opened; None if it is missing or cannot be unlocked.
+
+    A backup with a passphrase can be opened without it.
     """
     with suppress(KeyUnusable, OSError):
         return read_key(find_key_file(data_dir, os.environ), passphrase or load_passphrase(os.environ))

@@ -1,4 +1,6 @@
-"""HTTPS while no appliance is running: enable or disable it for the next start, and manage its certificate."""
+"""HTTPS settings while no appliance is running: enables or disables it for the next start, and manages its
+certificate.
+"""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -25,16 +27,18 @@ _OPERATOR = Caller(LOCAL, is_operator=True)
 
 
 def status(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
-    """Return the HTTPS settings and certificate. Raises StoreUnusable, also if there is no store."""
+    """Return the HTTPS settings and certificate. `passphrase`: of the store's key. Raises StoreUnusable, also if there
+    is no store.
+    """
     require_store(data_dir)
     with _open_appliance(data_dir, passphrase) as appliance:
         return _envelope_of(appliance, https.get_https(appliance, _OPERATOR))
 
 
 def change(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = None) -> dict[str, Any]:
-    """Enable or disable HTTPS for the next start. Raises StoreUnusable, Conflict, Invalid.
+    """Enable or disable HTTPS for the next start. `given`: the body of the same API request.
 
-    Enabling creates a store if there is none; disabling does not.
+    Enabling creates a store if there is none; disabling does not. Raises StoreUnusable, Conflict, Invalid.
     """
     request = convert_body(dict(given), https.UpdateHttpsRequest)
     if not request.enabled:
@@ -44,9 +48,10 @@ def change(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = No
 
 
 def import_certificate(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = None) -> dict[str, Any]:
-    """Replace the certificate by the operator's own. Raises StoreUnusable, Conflict, Invalid.
+    """Replace the certificate by the operator's own. `given`: the body of the same API request.
 
-    A store is created if there is none, since its audit log records the change.
+    A store is created if there is none, since its audit log records the change. Raises StoreUnusable, Conflict,
+    Invalid.
     """
     request = convert_body(dict(given), https.SetCertificateRequest)
     with _open_appliance(data_dir, passphrase) as appliance:
@@ -54,7 +59,7 @@ def import_certificate(data_dir: Path, given: Mapping[str, Any], passphrase: str
 
 
 def rotate_certificate(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
-    """Replace the certificate and its key by new ones. Raises StoreUnusable, Conflict.
+    """Replace the certificate and its private key by new ones. Raises StoreUnusable, Conflict.
 
     A store is created if there is none, since its audit log records the change.
     """
@@ -63,9 +68,10 @@ def rotate_certificate(data_dir: Path, passphrase: str | None = None) -> dict[st
 
 
 def fingerprint(data_dir: Path) -> dict[str, Any]:
-    """Return the certificate's fingerprint. If there is no certificate, create one and return a warning.
+    """Return the fingerprint of the certificate. If there is no certificate, create one and add a warning.
 
-    Neither the store nor its key is read, and an appliance may be running. Raises CertificateUnusable, BadSetting.
+    Neither the store nor its key is read, so this also works while an appliance is running. Raises CertificateUnusable,
+    BadSetting.
     """
     files, now = CertificateFiles(data_dir), datetime.now(UTC)
     is_new = files.ensure(own_names(settings.load(data_dir / "config.toml")), now)
@@ -75,7 +81,11 @@ def fingerprint(data_dir: Path) -> dict[str, Any]:
 
 
 def _certificate_made_warning(data_dir: Path, files: CertificateFiles) -> str:
-    """Return a warning about a new certificate. With a mistyped directory, its fingerprint belongs to no server."""
+    """Return the warning that a certificate was created just now.
+
+    It also names what may be wrong: the directory is perhaps mistyped, or clients may have pinned an earlier
+    certificate.
+    """
     made = f"This certificate was created now in {files.folder}, because none existed."
     if os.path.lexists(data_dir / DATABASE_FILE):
         return f"{made} Clients that pinned an earlier certificate refuse this one."

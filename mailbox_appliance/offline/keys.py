@@ -1,7 +1,8 @@
-"""The slots of the store's key while no appliance is running: shown and changed.
+"""Shows and changes the ways to unlock the store's key, while no appliance is running.
 
-Every change first opens the store with the key, so that the new key file always fits the store, and tests each new slot
-before the file is replaced. The file and the audit log row are written together.
+The key file has one or more slots. Each slot unlocks the same key in another way: with the keychain, with a passphrase,
+or with the key file alone. Every change first opens the store with the key, so that the new key file always fits the
+store, and tests each new slot before the file is replaced. The file and the audit log row are written together.
 """
 
 import os
@@ -46,7 +47,9 @@ _ORDER = (FileSlot, KeyringSlot, PassphraseSlot)
 
 
 def show_key(data_dir: Path) -> dict[str, Any]:
-    """Return the key's slots and its file, without key material and without unlocking it. Raises StoreUnusable."""
+    """Return the key file and the kinds of its slots, without key material. The key is not unlocked. Raises
+    StoreUnusable.
+    """
     file = find_key_file(data_dir, os.environ)
     require_store(data_dir)
     lock = DirectoryLock(data_dir)
@@ -61,9 +64,9 @@ def show_key(data_dir: Path) -> dict[str, Any]:
 
 
 def add_passphrase(data_dir: Path, new: str, passphrase: str | None = None, *, only: bool = False) -> dict[str, Any]:
-    """Add a passphrase slot, replacing an earlier one. The other slots stay, unless `only` is set.
+    """Let the passphrase `new` unlock the key, instead of an earlier passphrase. `passphrase`: unlocks the key now.
 
-    Raises StoreUnusable, and Invalid for an unsuitable passphrase.
+    `only`: remove all other ways to unlock the key. Raises StoreUnusable, and Invalid for an unsuitable passphrase.
     """
     require_passphrase(new)
     with _store_with_own_key(data_dir, passphrase) as store:
@@ -77,11 +80,11 @@ def add_passphrase(data_dir: Path, new: str, passphrase: str | None = None, *, o
 
 
 def use_keyring(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
-    """Protect the key with the keychain instead of the key file. A recovery passphrase opens the store if the keychain
-    fails.
+    """Unlock the key with the keychain from now on, instead of with the key file alone. `passphrase`: unlocks the key
+    now.
 
-    If there is no passphrase slot, a passphrase is generated and returned once, as `recoveryPassphrase`. Raises
-    KeychainLocked.
+    A passphrase stays valid, in case the keychain fails. If there is none, a recovery passphrase is generated and
+    returned once, as `recoveryPassphrase`. Raises KeychainLocked.
     """
     recovery: list[str] = []
     with _store_with_own_key(data_dir, passphrase) as store:
@@ -101,7 +104,10 @@ def use_keyring(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]
 
 
 def use_file(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
-    """Store the key in the key file instead of the keychain; a passphrase slot stays."""
+    """Unlock the key with the key file alone from now on, instead of with the keychain. A passphrase stays valid too.
+
+    `passphrase`: unlocks the key now.
+    """
     with _store_with_own_key(data_dir, passphrase) as store:
         return _change_slots(
             store, lambda key, slots: (wrap_in_file(key.master), *_without_kinds(slots, KeyringSlot, FileSlot))
@@ -110,8 +116,9 @@ def use_file(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
 
 @contextmanager
 def _store_with_own_key(data_dir: Path, passphrase: str | None) -> Iterator[Store]:
-    """Open the store, if its key file can be changed. Raises KeyUnusable if systemd provides the key as a
-    credential.
+    """While entered, keep the store open for a change of its key file.
+
+    Raises KeyUnusable if the key is a systemd credential, which cannot be changed.
     """
     require_store(data_dir)
     require_no_credential(find_key_file(data_dir, os.environ), os.environ)
@@ -120,7 +127,10 @@ def _store_with_own_key(data_dir: Path, passphrase: str | None) -> Iterator[Stor
 
 
 def _change_slots(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dict[str, Any]:
-    """Write the key file with other slots, record it in the audit log, and return the new status."""
+    """Write a new key file, record the change in the audit log, and return the new status of the key.
+
+    `edit`: gets the key and its current slots (ways to unlock it), and returns the new slots.
+    """
     there = _read_key_file(store)
     key = there.find_key(store.key.master)
     if key is None:
@@ -149,7 +159,7 @@ def _read_key_file(store: Store) -> KeyFile:
 
 
 def _put_back(file: Path, before: bytes) -> str:
-    """Restore the key file after a failed change, and return a sentence about its state."""
+    """Write the previous content of the key file after a failed change. Return a sentence with the result."""
     with suppress(OSError):
         if file.read_bytes() != before:
             replace_key_file(file, before)

@@ -1,4 +1,4 @@
-"""Restore while no appliance is running: over the current store, or into an empty directory.
+"""Restores a backup while no appliance is running: over the current store, or into an empty directory.
 
 The output describes the contents of the backup and, as warnings, what happens to sends and permissions.
 """
@@ -78,9 +78,10 @@ _OTHER_LOG = (
 
 
 def restore_sentences(carried: MergeResult, why: str) -> Iterator[str]:
-    """Yield sentences about what happens to sends and permissions.
+    """Yield sentences for people about the sends and permissions that a restore changes.
 
-    `why`: the reason if changes since the backup are unknown.
+    `carried`: what the restore took over from the current store. `why`: the reason if the current store could not be
+    used.
     """
     sends, rights = carried.sends, carried.rights
     if not carried.is_known:
@@ -131,7 +132,10 @@ _RAW = (
 
 @dataclass(frozen=True)
 class _PresentStore:
-    """The current store: its key, or why it cannot be opened, or that it must be upgraded first."""
+    """The current store before a restore. Its key, or None with the reason (`why`) if the store cannot be opened.
+
+    `older`: its format, if it must be upgraded first.
+    """
 
     key: PresentKey | None
     why: str = ""
@@ -149,10 +153,12 @@ def restore(
     progress: Progress | None = None,
     give_up: Callable[[str], bool] | None = None,
 ) -> dict[str, Any]:
-    """Replace the store of a data directory by a backup, an ID or a file. `dry_run`: only report what would happen.
+    """Replace the store of a data directory by a backup. `backup`: its ID or file. `dry_run`: only report what would
+    happen.
 
-    `give_up` is asked whether a store may be discarded whose key is missing; None means yes. Raises NotFound,
-    BackupUnusable, Conflict, StoreUnusable; then the store is unchanged.
+    `passphrase`: of the backup, if it has one. `give_up`: called to ask whether to discard a store whose key is
+    missing; without it, the store is discarded. Raises NotFound, BackupUnusable, Conflict, StoreUnusable; then the
+    store is unchanged.
     """
     key_file = find_key_file(data_dir, os.environ)
     file = _find_file(data_dir, backup)
@@ -193,10 +199,10 @@ def unpack(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Unpack a backup into a directory that is empty or does not exist. `dry_run`: only report what would happen.
+    """Unpack a backup into the directory `target`, which is empty or does not exist. `backup`: its ID or file.
 
     The result is a separate store. A backup of an older release, or one that a restore made of the previous store, is
-    unpacked byte for byte. Raises the same errors as `restore`.
+    unpacked byte for byte. `dry_run`: only report what would happen. Raises the same errors as `restore`.
     """
     file, key = _find_file(data_dir, backup), _find_key(data_dir)
     if dry_run:
@@ -214,7 +220,9 @@ def unpack(
 
 @contextmanager
 def _lock_directory(data_dir: Path) -> Iterator[DirectoryLock]:
-    """Lock the directory. If it is new and stays empty, it is removed again."""
+    """While entered, hold the lock of the directory, creating it if necessary. A new directory that stays empty is
+    removed.
+    """
     is_new = not data_dir.exists()
     with failures_as_unusable(data_dir):
         ownership.make_folder(data_dir)
@@ -231,18 +239,18 @@ def _lock_directory(data_dir: Path) -> Iterator[DirectoryLock]:
 
 
 def _find_file(data_dir: Path, backup: str | Path) -> Path:
-    """Return the file of a backup. Raises NotFound."""
+    """Return the file of a backup, given by its ID or path. Raises NotFound."""
     return backup if isinstance(backup, Path) else backups.find_backup(data_dir, backup)
 
 
 def _unread_summary(unpacked: UnpackResult) -> dict[str, Any]:
-    """Return the summary of a backup whose files no store opens."""
+    """Return the summary of a backup whose files are not a store that this release opens."""
     told = unpacked.manifest
     return {"ok": False, "createdAt": told.created_at, "format": told.format, "version": told.version}
 
 
 def _find_key(data_dir: Path) -> StoreKey | None:
-    """Return the key of the current store, which opens its backups; None if it is unavailable."""
+    """Return the key of the current store, with which its backups can be opened; None if it cannot be unlocked."""
     with suppress(KeyUnusable, OSError):
         return read_key(find_key_file(data_dir, os.environ), load_passphrase(os.environ))
     return None
@@ -251,7 +259,7 @@ def _find_key(data_dir: Path) -> StoreKey | None:
 def _open_present(
     data_dir: Path, lock: DirectoryLock, key_file: Path, passphrase: str | None, progress: Progress | None
 ) -> _PresentStore:
-    """Open the current store, upgrading an older format, and close it again."""
+    """Open the current store to find out whether it is usable, and close it again. An older format is upgraded."""
     swap.finish(data_dir, key_file)
     if not os.path.lexists(data_dir / DATABASE_FILE):
         return _PresentStore(None, "There is no current store.")
@@ -271,7 +279,7 @@ def _inspect_present(
     passphrase: str | None,
     progress: Progress | None,  # noqa: ARG001
 ) -> _PresentStore:
-    """Return the current store for a dry run, without changing it."""
+    """Find out whether the current store is usable, for a dry run. The store is not changed."""
     file = data_dir / DATABASE_FILE
     if not os.path.lexists(file):
         return _PresentStore(None, "There is no current store.")
@@ -288,7 +296,10 @@ def _inspect_present(
 
 
 def _try_passphrases(opening: Any, passphrase: str | None) -> _PresentStore:
-    """Open the current store with its own passphrase, else with the backup's, which may be the same."""
+    """Open the current store with the passphrase in the environment or, if that does not fit, with `passphrase`.
+
+    `passphrase` is that of the backup, which may be the same. `opening`: opens the store with the passphrase it gets.
+    """
     own = load_passphrase(os.environ)
     try:
         try:
@@ -311,7 +322,7 @@ def _try_passphrases(opening: Any, passphrase: str | None) -> _PresentStore:
 def _verify_restored_opens(
     prepared: PreparedRestore, kept: Path | None, lock: DirectoryLock, passphrase: str | None
 ) -> None:
-    """Move the restored store into place and open it. If that fails, move the previous one back."""
+    """Move the restored store into place and open it. If that fails, move the previous one (`kept`) back."""
     folder, clock = prepared.folder, SystemClock()
 
     def opened(given: str | None) -> None:
@@ -334,7 +345,7 @@ def _verify_restored_opens(
 
 
 def _restore_warnings(carried: MergeResult, present: _PresentStore) -> tuple[str, ...]:
-    """Return sentences about what happens to sends and permissions."""
+    """Return sentences for people about the sends and permissions that a restore changed."""
     if present.older is not None:
         return (_OLDER.format(present.older),)
     return (*upgrade_warnings(present.upgraded), *restore_sentences(carried, present.why))

@@ -1,4 +1,4 @@
-"""The store while no appliance is running: status, check, compact, rekey, upgrade, setup, audit check."""
+"""Commands on the store while no appliance is running: status, check, compact, rekey, upgrade, setup, audit check."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -38,9 +38,10 @@ from mailbox_appliance.store.upgrade.upgrade import UPGRADABLE_FORMATS, UpgradeR
 def open_existing_store(
     data_dir: Path, passphrase: str | None = None, progress: Progress | None = None
 ) -> Iterator[Store]:
-    """Open the existing store, upgrading an older format. Raises StoreUnusable, also if there is none.
+    """While entered, keep the existing store open; an older format is upgraded.
 
-    `passphrase`: that of the key, if it is not in the environment.
+    `passphrase`: unlocks the store's key, by default the one in the environment. Raises StoreUnusable, also if there is
+    no store.
     """
     require_store(data_dir)
     passphrase = passphrase or load_passphrase(os.environ)
@@ -54,12 +55,12 @@ def open_existing_store(
 
 
 def upgrade_warnings(upgraded: UpgradeResult | None) -> tuple[str, ...]:
-    """Return warnings about an upgrade that happened when a command opened the store."""
+    """Return sentences about the upgrade that opening the store made; none if there was no upgrade (None)."""
     return () if upgraded is None else upgraded.sentences
 
 
 def to_envelope(data: Any, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the response as the API would."""
+    """Return a result in the form of an API response: `data` and, if there are any, `warnings`."""
     return {
         "data": msgspec.to_builtins(data, enc_hook=encode_own_text),
         **({"warnings": list(warnings)} if warnings else {}),
@@ -73,8 +74,9 @@ def require_store(data_dir: Path) -> None:
 
 
 def require_backups(data_dir: Path) -> None:
-    """Raise StoreUnusable if there is neither a store nor a backup folder: backups remain usable if the store is
-    lost.
+    """Raise StoreUnusable if there is neither a store nor a backup folder.
+
+    For commands on backups, which remain usable if the store is lost.
     """
     if not (data_dir / BACKUPS_FOLDER).is_dir():
         require_store(data_dir)
@@ -92,7 +94,7 @@ _BROKEN_LOG = "The audit log was altered before the key was changed: see `mailbo
 
 
 def status(data_dir: Path) -> dict[str, Any]:
-    """Return the status of the store, or why it cannot be used. Nothing is upgraded or changed.
+    """Return the status of the store, with the reason if it cannot be used. Nothing is upgraded or changed.
 
     Raises StoreUnusable if there is no store.
     """
@@ -122,7 +124,11 @@ def status(data_dir: Path) -> dict[str, Any]:
 def check(
     data_dir: Path, *, full: bool, passphrase: str | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Check the integrity of the store. Nothing is upgraded or changed. Raises StoreUnusable."""
+    """Check the integrity of the store and return the result. `passphrase`: of the store's key.
+
+    `full`: also check indexes, counts, the search index and the audit log, which takes longer. Nothing is upgraded or
+    changed. Raises StoreUnusable.
+    """
     require_store(data_dir)
     key_file, passphrase = _read_store_key(data_dir, passphrase)
     found = check_closed_store(data_dir, key_file, full=full, passphrase=passphrase, progress=progress)
@@ -130,7 +136,10 @@ def check(
 
 
 def compact(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
-    """Rewrite the database without the space of deleted rows. Raises StoreUnusable, NotEnoughRoom."""
+    """Rewrite the database so that the space of deleted rows becomes free. `passphrase`: of the store's key.
+
+    Raises StoreUnusable, NotEnoughRoom.
+    """
     require_store(data_dir)
     key_file, passphrase = _read_store_key(data_dir, passphrase)
     done = compact_closed_store(data_dir, key_file, passphrase=passphrase, progress=progress)
@@ -140,7 +149,10 @@ def compact(data_dir: Path, passphrase: str | None = None, progress: Progress | 
 
 
 def rekey(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
-    """Give the store a new master key. Raises StoreUnusable, KeyUnusable, NotEnoughRoom."""
+    """Encrypt the store with a new master key. `passphrase`: of the current key.
+
+    Raises StoreUnusable, KeyUnusable, NotEnoughRoom.
+    """
     require_store(data_dir)
     key_file, passphrase = _read_store_key(data_dir, passphrase)
     done = rekey_closed_store(data_dir, key_file, passphrase=passphrase, progress=progress)
@@ -150,8 +162,10 @@ def rekey(data_dir: Path, passphrase: str | None = None, progress: Progress | No
 
 
 def _identify_store(data_dir: Path, key_file: Path, *, is_free: bool) -> tuple[int | None, str | None]:
-    """Return the format of the store file (None if it is not a store), and why it cannot be opened, as far as is
-    visible.
+    """Return the format number of the store, and the reason why it cannot be opened; each may be None.
+
+    The format is None if the file is not a store. Opening is tried only if that prompts nobody and `is_free` is set,
+    which means that no process uses the store.
     """
     file, number = data_dir / DATABASE_FILE, None
     try:
@@ -167,7 +181,7 @@ def _identify_store(data_dir: Path, key_file: Path, *, is_free: bool) -> tuple[i
 
 
 def _opens_without_asking(key_file: Path) -> bool:
-    """Whether the key opens without a keychain or a passphrase. Other errors are reported elsewhere."""
+    """Whether the key can be unlocked without a keychain or a passphrase. False if the key file cannot be read."""
     try:
         there = read_key_file(key_file)
     except (KeyUnusable, OSError):
@@ -193,9 +207,10 @@ def _read_store_key(data_dir: Path, passphrase: str | None) -> tuple[Path, str |
 
 
 def upgrade(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
-    """Upgrade the store; one of the current format stays as it is. Raises StoreUnusable, Conflict.
+    """Upgrade the store to the current format, if it has an older one. `passphrase`: of the store's key.
 
-    Returns `upgradedFrom` and the name of the migration backup, both null if nothing was upgraded.
+    Returns `upgradedFrom` and the name of the migration backup, both null if nothing was upgraded. Raises
+    StoreUnusable, Conflict.
     """
     with open_existing_store(data_dir, passphrase, progress) as store:
         done = store.upgraded
@@ -220,7 +235,7 @@ def dry_run_upgrade(data_dir: Path, passphrase: str | None = None, progress: Pro
 
 
 def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
-    """Create the first administrator, without a setup code since the caller can write the files.
+    """Create the first administrator. No setup code is needed, since the caller can write the files anyway.
 
     Creates a store if there is none. Returns token, session and member, as the API does. Raises StoreUnusable, Conflict
     if the appliance is already set up, Invalid for invalid values.
@@ -238,6 +253,6 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
 
 
 def verify_audit_on_files(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
-    """Verify the audit log; return the same as the API. Raises StoreUnusable."""
+    """Verify the HMAC chain of the audit log; return the same as the API. Raises StoreUnusable."""
     with open_existing_store(data_dir, passphrase) as store:
         return to_envelope(verify_audit_log(store), upgrade_warnings(store.upgraded))

@@ -1,4 +1,4 @@
-"""The process that serves: start, listen, handle signals, stop. Only `__main__` imports it.
+"""The server process behind `serve`: starts, listens, handles signals, stops. Only `__main__` imports it.
 
 bootstrap   opening the appliance of a data directory: settings, store, setup code
 listeners   HTTP as started, HTTPS as the settings and the certificate files require

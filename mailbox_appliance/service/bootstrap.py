@@ -1,4 +1,4 @@
-"""Opening the appliance of a data directory: at the start, and again after a restore."""
+"""Opens the appliance of a data directory, at the start of the service and again after a restore."""
 
 import gc
 import secrets
@@ -23,7 +23,7 @@ from mailbox_appliance.store.store import Store
 class Bootstrap:
     """The parameters for opening the appliance of a data directory, at the start and again after a restore.
 
-    `prepare` can subscribe to events before the first one.
+    `flags`: settings from the command line. `prepare`: called before the appliance starts, to subscribe to its events.
     """
 
     data_dir: Path
@@ -34,7 +34,8 @@ class Bootstrap:
     prepare: Callable[[Appliance], None] | None = None
 
     def finish_pending_restore(self) -> None:
-        """Finish a restore that was interrupted after its point of no return. It may replace the configuration too.
+        """Finish an earlier restore that was interrupted after it had begun to replace files. The configuration may
+        change too.
 
         Raises StoreInUse, StoreUnusable.
         """
@@ -51,8 +52,10 @@ class Bootstrap:
         return settings.load_settings(self.data_dir / "config.toml", self.flags)
 
     def open(self, options: Settings, progress: Progress | None = None) -> Appliance:
-        """Open the appliance on a directory that no process owns; `progress` reports an upgrade. Raises
-        StoreUnusable.
+        """Open the appliance, and lock its data directory. `options`: the settings. `progress`: called during an
+        upgrade.
+
+        Raises StoreUnusable, also if another process uses the directory.
         """
         clock = SystemClock()
         store = Store.open(self.data_dir, clock, self.key_file, passphrase=self.passphrase, progress=progress)
@@ -63,7 +66,9 @@ class Bootstrap:
             raise
 
     def reopen(self, lock: DirectoryLock) -> Appliance:
-        """Open a new appliance on the directory, whose lock this process holds, with the configuration in it now."""
+        """Open a new appliance on the data directory with its current configuration. `lock`: held by this process
+        already.
+        """
         swap.finish(self.data_dir, self.key_file)
         options, clock = self.load_settings(), SystemClock()
         store = Store.open_locked(self.data_dir, lock, clock, self.key_file, passphrase=self.passphrase)
@@ -75,7 +80,10 @@ class Bootstrap:
 
 
 def ensure_setup_code(appliance: Appliance) -> str | None:
-    """Return the setup code, creating its file, which only the owner can read; None if there is already a member."""
+    """Write a new setup code to its file, which only the owner can read, and return it.
+
+    If there is already a member, delete the file and return None.
+    """
     file = appliance.folder / SETUP_CODE
     if appliance.store.members.has_any():
         file.unlink(missing_ok=True)
@@ -86,7 +94,7 @@ def ensure_setup_code(appliance: Appliance) -> str | None:
 
 
 def tune_garbage_collector() -> None:
-    """Exclude the objects that stay from garbage collection, and collect the others less often."""
+    """Make garbage collection cheaper: ignore all objects that exist now, since they stay, and collect less often."""
     gc.unfreeze()  # an earlier appliance may have frozen its objects
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The listeners of the service: HTTP as started, HTTPS as settings and certificate files require.
+"""The network listeners of the service: HTTP as started, HTTPS as settings and certificate files require.
 
 apply ................. open, move or close HTTPS with the current certificate; a failure changes nothing
 refresh_certificate ... every second: reload replaced certificate files, and retry what failed before
@@ -38,50 +38,58 @@ _DRAIN_SECONDS = 30
 
 @dataclass(frozen=True)
 class ListenAddress:
-    """The address for HTTPS. An empty host means all addresses of this computer; port 0 means any free port."""
+    """The address on which HTTPS listens. An empty host means all addresses of this computer; port 0 means any free
+    port.
+    """
 
     host: str
     port: int
 
     @property
     def bind_addresses(self) -> list[tuple[str, int]]:
-        """The addresses and ports to listen on."""
+        """The pairs of host and port on which sockets are opened."""
         return [(host, self.port) for host in ((self.host,) if self.host else _ALL_ADDRESSES)]
 
 
 @dataclass(frozen=True)
 class OpenListener:
-    """An open listener and the address it was opened for."""
+    """An open HTTPS listener, and the address that was requested for it."""
 
     asked: ListenAddress
     group: ListenerGroup
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """The port on which it listens, also if any free port was requested."""
         return self.group.addresses[0][1]
 
     def is_at(self, asked: ListenAddress) -> bool:
-        """Whether it listens at the wanted address."""
+        """Whether this listener was opened for the requested address."""
         return asked.host == self.asked.host and asked.port in (self.asked.port, self.port)
 
 
 class HttpsListener:
-    """At most one HTTPS listener. One thread at a time changes it; any thread may read `current`."""
+    """Opens, moves and closes the HTTPS listener. `current`: the open one, or None.
+
+    Only one thread at a time may change it; any thread may read `current`.
+    """
 
     def __init__(self, listeners: HttpServer) -> None:
         self._listeners = listeners
         self.current: OpenListener | None = None
 
     def close(self) -> None:
-        """Close the listener."""
+        """Close the listener, if there is one."""
         offer, self.current = self.current, None
         if offer is not None:
             offer.group.close(_DRAIN_SECONDS)
             log.info("https_stopped")
 
     def listen_at(self, asked: ListenAddress, context: ssl.SSLContext) -> None:
-        """Listen at this address with this certificate. Raises CannotListen; then the listener is unchanged."""
+        """Listen at this address with this certificate, instead of the previous ones.
+
+        Raises CannotListen; then the previous listener is unchanged.
+        """
         before = self.current
         if before is not None and before.is_at(asked):
             before.group.use_certificate(context)
@@ -98,7 +106,7 @@ class HttpsListener:
                 before.group.close(_DRAIN_SECONDS)
 
     def _reopen_at_same_port(self, asked: ListenAddress, before: OpenListener, context: ssl.SSLContext) -> None:
-        """Move to another address at the same port, which cannot be opened twice.
+        """Listen at another address with the same port as the previous listener, `before`. Both cannot be open at once.
 
         The previous listener is closed once it is certain that the new address belongs to this computer. If another
         process takes the port in between, the previous listener is opened again.
@@ -129,10 +137,13 @@ _RETRY_SECONDS = 10
 
 
 class ServiceListeners:
-    """All listeners of a service. They are open from the beginning and serve from `start`. For any thread."""
+    """All HTTP and HTTPS listeners of a service. Any thread may call the methods.
+
+    The ports are open from construction; requests are served from `start`.
+    """
 
     def __init__(self, app: App, appliance: Appliance) -> None:
-        """Open the listeners. Raises CannotListen, CertificateUnusable."""
+        """Open the ports. Raises CannotListen, CertificateUnusable."""
         self._app, self._appliance = app, appliance
         self._files = CertificateFiles(appliance.folder)
         self._changing = threading.Lock()
@@ -153,13 +164,13 @@ class ServiceListeners:
 
     @property
     def http_url(self) -> str:
-        """The HTTP address as set, in the form that this computer can use."""
+        """The URL of the configured HTTP address for programs on this computer."""
         host, port = self._listeners.addresses[0]
         return _base_url("http", _local_host(host), port)
 
     @property
     def url(self) -> str | None:
-        """The HTTPS address that this computer can use; None if HTTPS is off."""
+        """The HTTPS URL for programs on this computer; None if HTTPS is off."""
         if (offer := self._https.current) is None:
             return None
         host, port = offer.group.addresses[0]
@@ -167,18 +178,22 @@ class ServiceListeners:
 
     @property
     def certificate(self) -> CertificateFacts | None:
-        """The certificate that clients see; None if HTTPS is off."""
+        """The certificate that clients get; None if HTTPS is off."""
         return None if (certificate := self._certificate) is None else certificate.facts
 
     @property
     def pin(self) -> str | None:
-        """The fingerprint for clients to pin; None if HTTPS is off or the certificate is trusted without a pin."""
+        """The certificate fingerprint that clients need to pin; None if HTTPS is off or a trusted CA issued the
+        certificate.
+        """
         certificate = self.certificate
         return None if certificate is None or certificate.trusted else certificate.fingerprint
 
     @property
     def trouble(self) -> str | None:
-        """A problem for the operator, as a sentence that every member may read; None if there is none."""
+        """The current problem with HTTPS or its certificate, as a sentence that every member may read; None without a
+        problem.
+        """
         asked, offer, certificate = self._wanted_address(), self._https.current, self.certificate
         if asked is None:
             return None
@@ -201,14 +216,12 @@ class ServiceListeners:
 
     @property
     def requests(self) -> int:
-        """The number of requests that are being served or wait for a worker."""
+        """The number of requests in progress, including those that wait for a worker thread."""
         figures = self._listeners.stats()
         return figures.busy_workers + figures.waiting_requests
 
     def wait_until_idle(self, within: float) -> bool:
-        """Wait until no request is being received or served; return False if there still is one after so many
-        seconds.
-        """
+        """Wait at most `within` seconds until no request is being received or served; return whether that is so."""
         until = time.monotonic() + within
         while self._listeners.is_busy():
             if time.monotonic() > until:
@@ -217,11 +230,11 @@ class ServiceListeners:
         return True
 
     def refuse_unfinished(self, problem: Problem) -> None:
-        """Respond with this problem to requests that are still being received."""
+        """Respond with the error `problem` to each request that has not been received completely."""
         self._listeners.refuse_unfinished(problem)
 
     def stop(self, timeout: float) -> None:
-        """Stop, with about so many seconds for requests in progress."""
+        """Close all listeners. Requests in progress get about `timeout` seconds to finish."""
         self._listeners.stop(timeout)
 
     def apply(self) -> None:
@@ -242,7 +255,7 @@ class ServiceListeners:
             self._last_failure = None
 
     def switch_to(self, appliance: Appliance) -> None:
-        """Use the settings and files of another appliance from now on."""
+        """Use the settings and certificate files of another appliance from now on, after a restore."""
         with self._changing:
             self._appliance, self._files = appliance, CertificateFiles(appliance.folder)
             self._apply_host_settings()
@@ -251,7 +264,8 @@ class ServiceListeners:
     def refresh_certificate(self) -> None:
         """Load the certificate again if its files have changed.
 
-        If HTTPS is not running as set, retry from time to time: a remote user could not do that.
+        If HTTPS could not be opened as configured, try again from time to time, since a remote administrator cannot
+        connect to correct it.
         """
         asked, offer = self._wanted_address(), self._https.current
         if asked is None or self._changing.locked():
@@ -262,7 +276,7 @@ class ServiceListeners:
             self._apply_or_log(told=self._last_failure)
 
     def reload(self) -> None:
-        """Apply the settings; a failure is logged, and `trouble` reports it until it is resolved."""
+        """Apply changed settings. A failure is logged and not raised; `trouble` returns it until it is resolved."""
         self._apply_or_log(told=None)
 
     def _apply_or_log(self, told: tuple[ListenAddress | None, str] | None) -> None:
@@ -299,7 +313,9 @@ class ServiceListeners:
         self._set_strict_transport()
 
     def _open_loopback(self) -> str:
-        """Listen at the loopback addresses too, at the same port; return the URL for this computer."""
+        """If HTTP listens only on an outside address, listen on loopback too, at the same port. Return the URL for this
+        computer.
+        """
         host, port = self._listeners.addresses[0]
         address = ip_address(host.partition("%")[0])
         if address.is_loopback or address.is_unspecified:
@@ -325,7 +341,7 @@ class ServiceListeners:
         self._app.strict_transport = self._appliance.settings.number("server.hsts_days") * _DAY if is_real else 0
 
     def _public_reason(self, problem: Exception) -> str:
-        """Return the reason as every member may read it, without the path of the data directory."""
+        """Return the text of an error for all members: without the path of the data directory or internal details."""
         if not isinstance(problem, Problem):
             return f"Internal error ({type(problem).__name__}); see the log for details."
         return problem.message.replace(f"{self._appliance.folder}/", "")
@@ -359,7 +375,9 @@ def _allowed_hosts(settings: Settings) -> tuple[str, ...]:
 
 
 def _local_host(host: str) -> str:
-    """Return the address by which this computer reaches a listener."""
+    """Return the address at which this computer reaches a listener on `host`: loopback if `host` means all
+    addresses.
+    """
     if not ip_address(host.partition("%")[0]).is_unspecified:
         return host
     return "::1" if ":" in host else "127.0.0.1"

@@ -1,4 +1,4 @@
-"""Start in order, wait, stop in reverse order: the command `serve`."""
+"""The command `serve`: starts the parts of the service in order, waits, and stops them in reverse order."""
 
 import json
 import logging
@@ -43,9 +43,10 @@ def serve(
 ) -> int:
     """Serve until SIGTERM or Ctrl-C, then finish requests in progress and end within 10 seconds. Returns the exit code.
 
-    `passphrase`: of the store's key, if the user typed it; default: the environment's or systemd's. `showing` displays
-    the progress of an upgrade. `prepare` can subscribe to events before the first one. Raises StoreUnusable,
-    BadSetting, or CannotListen if the port is in use.
+    `flags`: settings from the command line. `ready_json`: print the address as JSON. `passphrase`: of the store's key,
+    if the user typed it; default: the environment's or systemd's. `showing` displays the progress of an upgrade.
+    `prepare` can subscribe to events before the first one. Raises StoreUnusable, BadSetting, or CannotListen if the
+    port is in use.
     """
     files.tune_memory()
     watchdog = ShutdownWatchdog()
@@ -92,7 +93,9 @@ def _run_service(service: Service, signals: SignalHandler, watchdog: ShutdownWat
 
 
 def _open_service(bootstrap: Bootstrap, showing: Callable[[], AbstractContextManager[Progress]] | None) -> Service:
-    """Open the service of a data directory with its listeners."""
+    """Open the appliance and its listeners. `showing`: returns a context manager that displays the progress of an
+    upgrade.
+    """
     bootstrap.finish_pending_restore()
     data_dir, options = bootstrap.data_dir, bootstrap.load_settings()
     has_lost_store = _has_key_without_store(data_dir)
@@ -122,7 +125,9 @@ def _configure_logs(data_dir: Path, options: Settings) -> None:
 
 
 def _watch_for_crashes(data_dir: Path) -> None:
-    """Log a crash of the previous run, and record a trace if this one crashes. Both are optional for serving."""
+    """Log a crash of the previous run, and prepare a trace file for a crash of this one. Failures do not prevent
+    serving.
+    """
     try:
         crash = crashes.record(data_dir)
         crashes.watch(data_dir)
@@ -135,13 +140,13 @@ def _watch_for_crashes(data_dir: Path) -> None:
 
 
 def _has_key_without_store(data_dir: Path) -> bool:
-    """Whether there is a key but no store, as when the store was moved away or its disk is not mounted."""
+    """Whether there is a key but no store, for example because the store was moved away or its disk is not mounted."""
     has_key = os.path.exists(find_key_file(data_dir, os.environ))  # noqa: PTH110 - never raises
     return has_key and not os.path.lexists(data_dir / DATABASE_FILE)
 
 
 def _log_upgrade(upgraded: "UpgradeResult | None") -> None:
-    """Log the upgrade that happened when the store was opened, before the log was configured."""
+    """Log the upgrade that opening the store made, if any. The log was not yet configured at that time."""
     if upgraded is not None:
         log.info("store_upgraded", extra={"from": upgraded.format, "backup": upgraded.backup})
         for warning in upgraded.warnings:
@@ -154,7 +159,7 @@ def _warn_of_unknown_variables() -> None:
 
 
 def _write_run_file(data_dir: Path, service: Service) -> None:
-    """Publish where the running instance listens, with the local operator's secret, which is new at each start."""
+    """Write `run.json`: the address of this instance, and the local operator's secret, which is new at each start."""
     content = {"pid": os.getpid(), "url": service.listening.local_url, "secret": service.secret}
     write_private(data_dir / RUN_FILE, json.dumps(content).encode())
 
@@ -186,7 +191,7 @@ def _announce(service: Service, *, ready_json: bool) -> None:
 
 
 def _print_pending_work(service: Service) -> None:
-    """Print at a terminal what the shutdown waits for, so that Ctrl-C does not seem to be ignored."""
+    """Print on a terminal which work the shutdown waits for, so that Ctrl-C does not seem to be ignored."""
     if sys.stderr.isatty() and (under_way := service.pending_work):
         stdio.write_quietly(
             sys.stderr, f"\nStopping: waiting for {under_way} (at most {SHUTDOWN_SECONDS:.0f} seconds).\n"

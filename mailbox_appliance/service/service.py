@@ -1,4 +1,4 @@
-"""A data directory, served: the listeners stay open while a restore replaces the appliance behind them.
+"""The running service of a data directory. Its listeners stay open while a restore replaces the appliance behind them.
 
     request `restore` -> prepared (store/restore/restore.py) -> 202 -> `Appliance.start_restore`
     the serving thread: requests get 503 -> the appliance stops -> its files are closed, the directory lock is kept
@@ -49,14 +49,17 @@ _DRAIN_SECONDS = 10.0
 
 
 class _StopRequested(Exception):
-    """The service must stop: no step that was begun is completed any more."""
+    """Raised to abort a restore because the service must stop."""
 
 
 class Service:
-    """Serves until it is stopped. One thread calls `serve`; any thread and a signal handler may call `stop`."""
+    """The running service: its appliance and listeners, until it is stopped.
+
+    One thread calls `serve`; any thread and a signal handler may call `stop`.
+    """
 
     def __init__(self, bootstrap: Bootstrap, appliance: Appliance) -> None:
-        """Take over an open appliance and open the listeners. Raises CannotListen, CertificateUnusable."""
+        """Open the listeners for an appliance, which `close` will close. Raises CannotListen, CertificateUnusable."""
         self._bootstrap = bootstrap
         self._assistants = McpEndpoint()
         self._app = App(appliance, assistants=self._assistants)
@@ -83,7 +86,7 @@ class Service:
         tune_garbage_collector()
 
     def serve(self) -> None:
-        """Wait until `stop` is called. A restore that is requested until then is carried out here."""
+        """Wait until `stop` is called. Meanwhile, carry out requested restores and reloads in this thread."""
         while not self._is_stopping:
             with suppress(Empty):
                 self._wakeups.get(timeout=_WAKE_EVERY)
@@ -104,7 +107,9 @@ class Service:
 
     @property
     def pending_work(self) -> str:
-        """The work that a shutdown would wait for now, in words; empty if there is none."""
+        """The work that a shutdown would wait for now, such as `2 requests and messages being sent`; empty if there is
+        none.
+        """
         requests, appliance = self.listening.requests, self._appliance
         parts = [f"{requests} request{'' if requests == 1 else 's'}"] if requests else []
         parts += ["messages being sent"] if appliance is not None and appliance.sender.is_sending() else []
@@ -123,7 +128,7 @@ class Service:
         self._wakeups.put(None)
 
     def close(self) -> None:
-        """Finish requests in progress, stop within seconds, and release the directory."""
+        """Finish requests in progress, stop within seconds, and release the lock of the data directory."""
         began = self._stop_requested_at or time.monotonic()
         until = began + SHUTDOWN_SECONDS
         log.info("service_stopping")
@@ -145,7 +150,7 @@ class Service:
         self._lock.release()
 
     def _reload_all(self) -> None:
-        """Reload everything. An error is logged and stops nothing that runs."""
+        """Reload configuration, certificate and log files. An error is logged, and the service continues."""
         signals.notify_reloading()
         try:
             logs.reopen()
@@ -217,12 +222,14 @@ class Service:
         log.info("restore_finished", extra=facts | _restore_facts(restored))
 
     def _abandon_restore(self, prepared: PreparedRestore, actor: Actor) -> None:
-        """Leave a restore to the next start to record, since the store may be closed by now."""
+        """Give up a requested restore since the service stops. The next start records that, as the store may be closed
+        by now.
+        """
         log.warning("restore_abandoned", extra={"backup": prepared.backup_id})
         _note_restore(prepared, actor)
 
     def _shut_down_appliance(self) -> bool:
-        """Stop the appliance and close its files, keeping the data-directory lock.
+        """Stop the appliance and close its files, so that a restore can replace them. The data-directory lock is kept.
 
         Returns False if a thread still has a file open: it might write an old log into a new store, so nothing can be
         replaced.
@@ -244,9 +251,9 @@ class Service:
         return shutdown.result()
 
     def _wait_for(self, within: float, has_come: Callable[[float], bool]) -> bool:
-        """Wait until `has_come` is true, which itself waits for some seconds; return False after `within` seconds.
+        """Wait until `has_come` returns True; return False after `within` seconds.
 
-        Raises _StopRequested.
+        `has_come`: waits itself for the seconds it gets. Raises _StopRequested if the service must stop.
         """
         until = time.monotonic() + within
         while not has_come(_POLL_SECONDS):
@@ -257,7 +264,7 @@ class Service:
         return True
 
     def _reopen(self) -> Appliance:
-        """Open a new appliance on the current store, ready to start."""
+        """Open a new appliance on the current store and return it; it is not started yet."""
         appliance = self._bootstrap.reopen(self._lock)
         try:
             logs.set_level(appliance.settings.text("log.level"))

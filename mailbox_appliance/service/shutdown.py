@@ -15,9 +15,9 @@ _STOP_SECONDS, _CLOSE_SECONDS = 20.0, 30.0
 
 
 def shut_down_in_background(appliance: Appliance) -> Future[bool]:
-    """Stop an appliance and close its files in a thread, so that the caller can do something else.
+    """Stop an appliance and close its files in a separate thread, and return at once.
 
-    The result is whether all files are closed; otherwise a thread still has one open.
+    The future's result is True if all files are closed, False if a thread still has one open.
     """
     is_closed = Future[bool]()
 
@@ -41,7 +41,9 @@ _LOG_SECONDS = 0.2
 
 
 class ShutdownWatchdog:
-    """A thread that ends the process if the shutdown hangs; the main thread need not be able to act."""
+    """A thread that kills the process if the shutdown takes longer than a time limit, even if the main thread is
+    blocked.
+    """
 
     def __init__(self, within: float = KILL_AFTER) -> None:
         self._within = within
@@ -50,11 +52,13 @@ class ShutdownWatchdog:
         threading.Thread(target=self._wait_and_kill, name="last-resort", daemon=True).start()
 
     def arm(self) -> None:
-        """Start the time limit; only the first call counts. Safe in signal handlers."""
+        """Start the time limit, at the beginning of the shutdown. Only the first call counts. Safe in signal
+        handlers.
+        """
         self._armed.put(None)
 
     def cancel(self) -> None:
-        """Stop the watchdog after an orderly end."""
+        """Stop the watchdog, since the shutdown is complete."""
         self._canceled.put(None)
         self._armed.put(None)
 

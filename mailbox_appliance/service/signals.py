@@ -8,7 +8,8 @@ SIGINT        Python's default             as SIGTERM
 SIGHUP        ignored: the configuration   reloads configuration, certificate and log files;
               is read anyway               as SIGTERM if its terminal has closed, except under nohup
 
-On Windows no signal reaches a process without a console. There, the event of `files.request_end` counts as SIGTERM.
+On Windows no signal reaches a process without a console. There, `files.request_end` in another process counts as
+SIGTERM.
 """
 
 import _thread
@@ -29,7 +30,9 @@ _HANG_UP, _BREAK = getattr(signal, "SIGHUP", None), getattr(signal, "SIGBREAK", 
 
 
 class SignalTarget(Protocol):
-    """The object that signals act on. A signal handler calls it, so at any moment of the main thread."""
+    """An object that signals stop or reload. Its methods run in a signal handler, that is, at any point of the main
+    thread.
+    """
 
     def stop(self) -> None:
         """Begin to stop."""
@@ -39,14 +42,14 @@ class SignalTarget(Protocol):
 
 
 class StoppedBeforeStart(BaseException):
-    """A stop signal arrived before the service was ready."""
+    """Raised if a stop signal arrives before the service is ready."""
 
 
 class SignalHandler:
-    """The signal handlers of the process, installed from the moment it is created. For the main thread."""
+    """Handles the process's signals from its creation on. Only for the main thread."""
 
     def __init__(self, begin_to_end: Callable[[], None] = lambda: None) -> None:
-        """Install the handlers. `begin_to_end` is called at the first stop signal, from a signal handler."""
+        """Install the signal handlers. `begin_to_end`: called at the first stop signal, inside the signal handler."""
         self._target: SignalTarget | None = None
         self._on_first_stop = begin_to_end
         #: Whether a stop signal has arrived.
@@ -61,7 +64,7 @@ class SignalHandler:
 
     @property
     def has_target(self) -> bool:
-        """Whether a service receives the signals and ends in order."""
+        """Whether signals are forwarded to a service already, which then stops in order."""
         return self._target is not None
 
     def forward_to(self, service: SignalTarget) -> None:
@@ -87,7 +90,7 @@ class SignalHandler:
 
 
 def _has_terminal() -> bool:
-    """Whether there is a controlling terminal that is still open."""
+    """Whether this process has a controlling terminal and that is still open."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | getattr(os, "O_NOCTTY", 0)))
     except OSError:
@@ -119,7 +122,10 @@ def notify_stopping() -> None:
 
 
 def extend_start_timeout(tell: Progress | None) -> Progress:
-    """Return a progress function that also extends systemd's start timeout, so that a long upgrade is not aborted."""
+    """Return a progress function that also extends systemd's start timeout, so that a long upgrade is not aborted.
+
+    `tell`: a progress function that the returned one also calls.
+    """
     told_at = 0.0
 
     def progress(step: str, done: int, total: int) -> None:
