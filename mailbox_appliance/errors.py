@@ -467,7 +467,7 @@ class Unverified(Problem):
 
 
 class Unavailable(Problem):
-    """The mail provider is unavailable: {reason}"""
+    """A mail server or provider could not do this: {reason}"""
 
     code = "provider_unavailable"
 

@@ -28,7 +28,12 @@ LAST_WORDS, LARGEST_LAST_WORDS = "tray-serve.log", 256 * 1024
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
-_encoder = msgspec.json.Encoder(enc_hook=repr)
+def _encode(value: object) -> str:
+    """Return a text that is marked as the appliance's own without its mark, and any other value as `repr` shows it."""
+    return str(value) if isinstance(value, str) else repr(value)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_encode)
 
 
 class JsonLines(logging.Formatter):

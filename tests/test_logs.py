@@ -14,6 +14,7 @@ import pytest
 
 from mailbox_appliance import logs
 from mailbox_appliance.log_events import EVENTS
+from mailbox_appliance.model.base import OwnText
 
 _LOG_CALL = re.compile(r"(log|logging\.getLogger\(__name__\))\.(debug|info|warning|error|exception|log)")
 
@@ -75,6 +76,10 @@ def test_every_log_call_names_an_event_of_the_catalog() -> None:
     assert [name for name in EVENTS if not re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)*", name)] == []
     assert [sentence for sentence in EVENTS.values() if not re.fullmatch(r"[A-Z].*\.", sentence)] == []
     assert len(set(EVENTS.values())) == len(EVENTS)
+
+
+def test_a_marked_text_is_logged_as_a_text() -> None:
+    assert formatted("disk_space_low", why=OwnText("The disk is full."))["why"] == "The disk is full."
 
 
 def test_what_is_no_json_and_line_breaks_are_told_apart() -> None:

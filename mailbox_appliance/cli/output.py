@@ -438,7 +438,8 @@ def _uncertain_text(what: str, look: str, decide: str) -> str:
     `what`: the delivery. `look`: the command that shows its status. `decide`: the command that records its outcome.
     """
     return (
-        f"UNCERTAIN: {what} may have been delivered. The mail server received all of it but did not confirm it.\n"
+        f"UNCERTAIN: {what} may have been delivered. Its last byte was sent, but the mail server's reply\n"
+        "is missing or unclear.\n"
         "Do not send it again with another key: recipients could get it twice.\n"
         f"The appliance checks Sent and the inbox for 24 hours. To see the result:\n  {look}\n"
         "If it stays uncertain, ask the recipients, then record the outcome:\n"

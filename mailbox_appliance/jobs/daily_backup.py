@@ -70,7 +70,7 @@ class DailyBackup:
         if trouble is None:
             return None
         return own_text(
-            "The newest daily backup is {days} days old. Create one with `mailbox-appliance backup create`.", days=days
+            "The newest daily backup is {days} days old. Check the log of the appliance for the cause.", days=days
         )
 
     def _age(self) -> timedelta:

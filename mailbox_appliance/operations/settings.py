@@ -252,7 +252,7 @@ def _shut_out_warnings(appliance: Appliance) -> Iterator[str]:
     is_on = appliance.settings.flag("server.https")
     what = "HTTPS now listens only on this computer" if is_on else "HTTPS is off"
     how = "`mailbox-appliance https enable --host ''`" if is_on else "`mailbox-appliance https enable`"
-    yield f"{what}. Remote clients can no longer sign in; to undo, run {how} on the appliance's computer."
+    yield f"{what}. If you signed in over the appliance's own HTTPS, only {how} on its computer lets you sign in again."
 
 
 def _require_certificate(appliance: Appliance, caller: Caller) -> None:

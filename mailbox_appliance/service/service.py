@@ -86,7 +86,7 @@ class Service:
         tune_garbage_collector()
 
     def serve(self) -> None:
-        """Wait until `stop` is called. Meanwhile, carry out requested restores and reloads in this thread."""
+        """Wait until `stop` is called. Until then, carry out requested restores and reloads in this thread."""
         while not self._is_stopping:
             with suppress(Empty):
                 self._wakeups.get(timeout=_WAKE_EVERY)

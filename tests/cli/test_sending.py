@@ -187,8 +187,8 @@ def test_doubt_shows_in_lists(client_of: CommandLine, server: RecordingServer) -
     assert outcome.code == 0
     assert outcome.out.splitlines()[:3] == [
         "OPERATION ID  KIND  STATUS     CREATED AT  RECIPIENTS  SUBJECT  ERROR CODE",
-        "dlv_0         send  succeeded  -",
-        "dlv_1         send  uncertain  -",
+        "dlv_0         send  succeeded  -           -           -        -",
+        "dlv_1         send  uncertain  -           -           -        -",
     ]
     assert "UNCERTAIN: The messages of dlv_1, dlv_2, " in outcome.out
     assert "dlv_10 and 2 more may have been delivered" in outcome.out

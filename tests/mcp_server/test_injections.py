@@ -56,7 +56,7 @@ def test_reading_it(corpus: CorpusDesk, injection: Injection) -> None:
         missing = [word for word in injection.seen if word not in answer.everything() and word not in body]
         assert missing == [], (form, body[:1000])
         told = " ".join((answer.structure or {}).get("warnings", ()))
-        assert ("not seen" in told) >= (injection.warned and form == "text"), told
+        assert ("Hidden text was removed" in told) >= (injection.warned and form == "text"), told
 
 
 @EACH

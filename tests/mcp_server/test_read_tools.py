@@ -175,7 +175,7 @@ def test_what_is_not_seen_comes_in_no_form(library: Library, form: str) -> None:
         assert shown.structured is not None
         assert "Phantom" not in shown.text + str(shown.structured)
         assert "Seen" in shown.text
-        assert any("not seen was left out" in one for one in shown.structured["warnings"])
+        assert any("Hidden text was removed" in one for one in shown.structured["warnings"])
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])

@@ -212,7 +212,7 @@ def test_one_that_cannot_be_confirmed_now_is_installed_for_7_days(make: Make, is
     answer = put(ada)
     assert (answer.status, answer.data) == (200, TEAM)
     (warning,) = answer.warnings
-    assert "could not be confirmed: The licence server answered with status 500." in warning
+    assert "could not be confirmed: The license server answered with status 500." in warning
     assert warning.endswith(" work until 2026-01-09T03:04:05.678Z.")
     clock.advance(7 * DAY - 1)
     ada.appliance.licence_check.run_once()

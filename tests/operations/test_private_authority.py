@@ -35,7 +35,7 @@ def test_where_authorities_are_private(tmp_path: Path, mail_server: MailServer) 
         assert f"{ca_file}, the file of the setting remote.ca_file, cannot be read" in str(refused.body)
         ca_file.write_text("nothing")
         refused = desk.ask("POST", f"/accounts/{account}/reconnect", {})
-        assert "holds no certificate" in str(refused.body)
+        assert "contains no certificate" in str(refused.body)
         ca_file.write_bytes(mail_server.ca_file.read_bytes())
         assert desk.ask("POST", f"/accounts/{account}/reconnect", {}).status == 200
     finally:

@@ -15,7 +15,7 @@ _DOCS = Path(__file__).parent.parent.parent / "docs"
 
 def blocks(language: str) -> list[str]:
     """Every block of this language in the documents."""
-    texts = [file.read_text("utf-8") for file in sorted(_DOCS.glob("*.md"))]
+    texts = [file.read_text("utf-8") for file in sorted(_DOCS.rglob("*.md"))]
     return [str(block) for text in texts for block in re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)]
 
 
