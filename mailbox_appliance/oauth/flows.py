@@ -110,7 +110,10 @@ def to_login(asking: OAuthClient, asked: SignInRequest, issued: IssuedTokens, *,
 
 
 def refusal_of_fault(fault: RemoteFault) -> SignInRefused | None:
-    """Return the SignInRefused for a fault that refuses the code, so that a retry is useless. None for other faults."""
+    """Return a SignInRefused if the fault means that the provider refused the sign-in, so that a retry is useless.
+
+    Returns None for other faults, such as a provider that cannot be reached.
+    """
     # the provider's error for an expired or used code: invalid_grant
     if fault.name in ("access_revoked", "access_expired"):
         return SignInRefused(_SIGN_IN_EXPIRED, "code_refused")

@@ -79,7 +79,7 @@ class RemoteFault(Exception):
         self.is_unproven = False
 
     def copy(self) -> "RemoteFault":
-        """Return an equal fault, so that another caller can raise and change it."""
+        """Return an equal fault, so that another thread can raise it and change its fields."""
         made = RemoteFault(self.server, self.kind, self.reason, self.reply)
         made.__dict__.update(self.__dict__)
         return made
@@ -551,7 +551,11 @@ def fault_of_reply(
 ) -> RemoteFault | None:
     """Return the fault that a reply's text stands for; None if no rule matches. It contains no text of the reply.
 
-    The parameters are those of `fault_name_of_reply`; `reply` is attached to the fault.
+    - text: the whole reply, including its code.
+    - host: the server's host name, since some rules apply only to certain providers.
+    - later: the reply came after the sign-in.
+    - by_token: the sign-in used an access token (XOAUTH2, OAUTHBEARER), so the fault must not mention a password.
+    - reply: the parsed SMTP reply, to attach to the fault.
     """
     name = fault_name_of_reply(server, text, host=host, later=later, by_token=by_token)
     return None if name is None else named_fault(name, server, reply)

@@ -157,7 +157,7 @@ class FolderSync:
 
     @property
     def has_work(self) -> bool:
-        """Whether the folder must be checked for changes, or has new messages to fetch."""
+        """Whether the server may have changes in the folder that are not read yet, or new messages are queued."""
         return self.is_due or bool(self.pending)
 
     def request(self) -> None:
@@ -234,7 +234,7 @@ class FolderSync:
         return self._session.store.mailbox_writer.load_flags(self.folder.number, uids) if uids is None or uids else {}
 
     def _carry_out(self, step: Step) -> bool:
-        """Store one step of the plan: detach messages, change flags, or queue new UIDs.
+        """Store one step of the plan: detach messages from the folder, change flags, or queue new UIDs.
 
         Returns whether messages disappeared from this folder.
         """

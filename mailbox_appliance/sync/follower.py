@@ -5,9 +5,9 @@
     3. a new round when one is due: the states of all folders (LIST with STATUS) are compared with the stored ones
     4. bodies that are not stored yet
 
-The home folder is INBOX, or All Mail on a server with labels. A message that disappears from a folder may have moved to
-another one, so a round starts at once to find it. The message counts as deleted only after a complete round that began
-after it disappeared, and in which every folder could be checked.
+The home folder is INBOX, or All Mail on a server with labels (Gmail). A message that disappears from a folder may have
+moved to another one, so a round starts at once to find it. The message counts as deleted only after a complete round
+that began after it disappeared, and in which every folder could be checked.
 """
 
 import dataclasses
@@ -62,7 +62,7 @@ class Listing:
 
 
 def find_home(listed: Sequence[ListedFolder], *, has_labels: bool) -> str:
-    """Return the path of the home folder: INBOX, or All Mail on a server with labels.
+    """Return the path of the home folder: INBOX, or All Mail on a server with labels (Gmail).
 
     Raises RemoteFault if it is not in the list.
     """

@@ -81,7 +81,7 @@ class ParserChild:
                 batch.ended.set()
 
     def kill(self) -> None:
-        """Kill the current process, if any. Batches without all their answers end."""
+        """Kill the current process, if any. Batches that still lack answers end without them."""
         if self._process is not None:
             self._process.kill()
 
@@ -189,11 +189,11 @@ class ParserProcess:
         return True
 
     def kill(self) -> None:
-        """Kill the process. Batches without all their answers end."""
+        """Kill the process. Batches that still lack answers end without them."""
         self._process.kill()
 
     def close(self) -> None:
-        """End the process. Batches without all their answers end; the process holds no other data."""
+        """End the process. Batches that still lack answers end without them; the process holds no other data."""
         with self._lock:
             self._is_ending = True
         self._process.kill()

@@ -28,14 +28,17 @@ class FolderMirror:
 
 @dataclass(frozen=True)
 class ResetFolder:
-    """Step: detach all stored messages from the folder, and store this state, whose UIDVALIDITY is the server's."""
+    """Step: detach all stored messages from the folder, and store this state. The store keeps the messages for now.
+
+    Needed before the first sync, and after UIDVALIDITY changed, which makes known UIDs invalid.
+    """
 
     state: FolderState
 
 
 @dataclass(frozen=True)
 class RemoveMessages:
-    """Step: detach the messages with these UIDs from the folder."""
+    """Step: detach the messages with these UIDs from the folder. The store keeps them for now: they may have moved."""
 
     uids: tuple[int, ...]
 

@@ -93,7 +93,7 @@ class Watcher:
         self.is_stopped = False
 
     def open(self) -> None:
-        """Create the selector that `wait` uses. Call it before `watch` and `wait`."""
+        """Create the selector with which `wait` watches sockets. Call it before `watch` and `wait`."""
         self._selector = selectors.DefaultSelector()
         self._woken, self._signal = socket.socketpair()
         for end in (self._woken, self._signal):

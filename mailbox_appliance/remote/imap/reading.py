@@ -58,7 +58,7 @@ def message_items(wire: ImapWire, section: str = "") -> str:
 def fetch_flags(
     wire: ImapWire, uids: Sequence[int] | None, changed_since: int | None = None
 ) -> dict[int, frozenset[str]]:
-    """Return flags by UID. On a server with labels, the labels are among them.
+    """Return flags by UID. On a server with labels (Gmail), the labels are among them.
 
     `uids`: the messages; None for all. Those that do not exist are left out. `changed_since`: only messages whose
     mod-sequence is higher (RFC 7162).

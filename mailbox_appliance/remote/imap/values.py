@@ -418,7 +418,9 @@ def _format_label(label: str) -> str:
 
 
 def with_label(folder: ListedFolder) -> ListedFolder:
-    """Return the folder with its `label` set: the label whose messages it shows, or None if it holds messages."""
+    """Return the folder with `label` set to the Gmail label whose messages it shows; None if it holds messages
+    itself.
+    """
     return dataclasses.replace(folder, label=folder_roles.label_of_folder(folder))
 
 
@@ -479,7 +481,7 @@ class FetchedItems:
 
     @property
     def kept_flags(self) -> frozenset[str]:
-        """The flags to store; on a server with labels, they include the labels."""
+        """The flags to store; on a server with labels (Gmail), they include the labels."""
         flags = self.flags or frozenset()
         return flags if self.labels is None else flags_with_labels(flags, self.labels)
 
@@ -588,7 +590,7 @@ class FlagCollector:
 
 
 class LabelCollector(FlagCollector):
-    """Collects flags and labels by UID from FETCH responses of a server with labels."""
+    """Collects flags and labels by UID from FETCH responses of a server with labels (Gmail)."""
 
     def collect(self, pieces: Pieces) -> bool:
         """Record the flags and labels in an untagged response. Returns False if it is unsolicited.

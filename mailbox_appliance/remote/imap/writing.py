@@ -50,7 +50,7 @@ def append_message(
 def store_flags(
     selection: Selection, path: str, uids: Collection[int], add: Collection[str], remove: Collection[str]
 ) -> None:
-    """Add and remove flags of messages in a folder. On a server with labels, labels too. Raises RemoteFault."""
+    """Add and remove flags of messages in a folder. On a server with labels (Gmail), labels too. Raises RemoteFault."""
     change = _label_change if selection.wire.has_labels else _flag_change
     changes = [one for sign, flags in (("+", add), ("-", remove)) if flags for one in change(sign, flags)]
     selection.require_writable(path, uids)
