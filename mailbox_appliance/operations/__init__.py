@@ -1,10 +1,12 @@
-"""Everything that an interface can ask for, written once: what each operation needs, takes, does and returns.
+"""Everything that a client can request, written once for all interfaces: input, required permissions, action and
+result.
 
-No HTTP, no flags, no tools: the interfaces (`web`, `mcp_server`, `cli`) offer an operation with one row of a table.
+Nothing here knows HTTP, command-line flags or tools: the interfaces (`web`, `mcp_server`, `cli`) offer an operation
+with one row of a table.
 
-operation        what an operation is; who asks, and what they must come with
+operation        the class Operation; the caller, and what a caller must have
 decoding         request values and bodies to typed values; canonical JSON; cursors of lists
-message_input    what a request gives of a message: types, the time to send at, rules for texts
+message_input    the input types of messages, the time to send at, rules for texts
 prepare          a message checked, composed and locked, to send or preview; forwards
 sending          send, forward, preview; at most one delivery for each idempotency key
 deliveries       the status of deliveries, resolving uncertain ones; scheduled messages

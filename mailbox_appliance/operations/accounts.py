@@ -1,4 +1,4 @@
-"""Mailboxes: finding servers, connecting, naming, sharing, reconnecting, removing.
+"""Operations on mailboxes: find their servers, connect, rename, share, reconnect, remove.
 
 Administrators see the settings of every mailbox, and never its mail.
 """
@@ -147,9 +147,11 @@ def add_account(appliance: Appliance, caller: Caller, request: AddAccountRequest
 def connect_account(
     appliance: Appliance, caller: Caller, owner_id: str, request: AddAccountRequest, *needed: Capability
 ) -> Account:
-    """Connect a mailbox for an existing member. Raises errors of the settings or the servers, and AccountExists.
+    """Connect a mailbox for an existing member, and return it.
 
-    After the servers have answered, the caller's `needed` capabilities and the owner's status are checked again.
+    While the servers reply, permissions may change. So before saving, the caller's `needed` capabilities and the
+    owner's status are checked again. Raises Invalid for wrong settings or passwords, Unavailable for a server that does
+    not respond, AccountExists, and errors of these checks.
     """
     _check_name(request)
     store = appliance.store
@@ -248,7 +250,9 @@ def remove_account(appliance: Appliance, caller: Caller, account: Account) -> De
 
 
 def _require_owner_for_new(appliance: Appliance, owner_id: str) -> None:
-    """Raise Conflict if the new owner was suspended or deleted while the servers were asked."""
+    """Raise Conflict if the future owner of a new mailbox is suspended or was deleted. Call inside the transaction that
+    saves.
+    """
     try:
         is_active = appliance.store.members.get(owner_id).status == "active"
     except NotFound:
@@ -279,7 +283,10 @@ def _save_connection(
 
 
 def _require_safe_passwords(before: Connection, request: ReconnectAccountRequest) -> None:
-    """Raise Invalid if a stored password would be sent to a host other than its own, or without protection."""
+    """Raise Invalid if a stored password would be sent to a different host or over an unprotected connection.
+
+    `before`: the stored settings. `request`: the changes.
+    """
     servers = {"imap": (before.imap, request.imap), "smtp": (before.smtp, request.smtp)}
     for name, (known, change) in servers.items():
         if not isinstance(change, MailServerChange) or change.password is not UNSET:
@@ -291,7 +298,10 @@ def _require_safe_passwords(before: Connection, request: ReconnectAccountRequest
 
 
 def _mailbox_identity(imap: Endpoint) -> tuple[str, int, str]:
-    """Return the identity of the mailbox at its server. If it changes, stored UIDs cannot be trusted."""
+    """Return the values that identify a mailbox at its IMAP server: host, port and user name.
+
+    If they change, the message numbers (UIDs) that are stored may belong to other messages.
+    """
     return imap.host.lower(), imap.port, imap.username
 
 
@@ -411,7 +421,9 @@ class SetAccessRequest(Input, frozen=True, kw_only=True):
 
 
 def _require_may_change_access(appliance: Appliance, caller: Caller, account: Account, values: object) -> None:  # noqa: ARG001 - as `AccountCheck`
-    """Raise Denied, or HttpsRequired for remote administration."""
+    """Raise Denied unless the caller owns the mailbox or is an administrator, and HttpsRequired for one on another
+    computer.
+    """
     if _acts_as_owner(caller, account):
         return
     if caller.kind == "session" and Capability.ADMIN_ACCOUNTS not in caller.capabilities:
@@ -452,7 +464,11 @@ def _acts_as_owner(caller: Caller, account: Account) -> bool:
 
 
 def _refuse_new_access(now: Account, shared_with_all: bool, wanted: frozenset[str]) -> None:
-    """Raise Denied if anybody would gain access. Replacing access for all by access for some grants nothing new."""
+    """Raise Denied if anybody would gain access to the mailbox.
+
+    `now`: the mailbox before the change. `wanted`: the members who would have access. Replacing access for all members
+    by access for some is allowed, since nobody gains any.
+    """
     if now.shared_with_all and not shared_with_all:
         return
     if shared_with_all is not now.shared_with_all or wanted - set(now.granted_member_ids):

@@ -1,4 +1,4 @@
-"""Bulk actions: one action on many messages, at their server first."""
+"""Bulk actions: one action on many messages, applied at their mail server first, then in the store."""
 
 from typing import Annotated, get_args
 

@@ -1,4 +1,4 @@
-"""API keys: members' own, every key for administrators, and what a key may do."""
+"""Operations on API keys: a member's own keys, all keys for administrators, and the permissions of a key."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -71,7 +71,9 @@ class UpdateApiKeyRequest(Input, frozen=True, kw_only=True):
 
 
 def grants_administration(body: object) -> bool:
-    """Whether a decoded body gives a key an administrative capability; the rest of the body may be invalid."""
+    """Whether a request body gives an API key an administrative capability. The body is decoded JSON and may be
+    invalid.
+    """
     asked = body if isinstance(body, dict) else {}
     lists = (asked.get(name) for name in ("supplementalCapabilities", "customCapabilities"))
     given = (one for each in lists if isinstance(each, list) for one in each)
@@ -79,8 +81,9 @@ def grants_administration(body: object) -> bool:
 
 
 def first_permissions(given: UpdateApiKeyRequest) -> KeyPermissions:
-    """Return the permissions of a new key. Raises Invalid unless the request has either a profile or custom
-    capabilities.
+    """Return the permissions that a request gives a new key.
+
+    Raises Invalid unless the request has either a profile or custom capabilities.
     """
     if given.custom_capabilities is UNSET and given.permission_profile is UNSET:
         raise Invalid.at("/permissionProfile", "Give `permissionProfile` or `customCapabilities`.")
@@ -88,10 +91,10 @@ def first_permissions(given: UpdateApiKeyRequest) -> KeyPermissions:
 
 
 def changed_permissions(before: KeyPermissions, given: UpdateApiKeyRequest) -> KeyPermissions:
-    """Return the permissions of a key that stored `before`. Raises Invalid if the request contradicts itself.
+    """Return the permissions of a key after a change. `before`: its stored permissions. `given`: the request.
 
-    Custom capabilities replace everything. A profile keeps the supplemental capabilities unless the request gives
-    them; this also holds for a key that had custom ones.
+    Custom capabilities replace all others. A new profile keeps the supplemental capabilities, also of a key that had
+    custom ones, unless the request gives them. Raises Invalid if the request contradicts itself.
     """
     _refuse_contradictions(before, given)
     after = before
@@ -139,7 +142,7 @@ def _merge_account_ids(before: KeyPermissions, given: UpdateApiKeyRequest) -> tu
 
 
 def _unique_capabilities(capabilities: Iterable[Capability]) -> tuple[Capability, ...]:
-    """Return each capability once, in the given order."""
+    """Return the capabilities without repetitions, in the given order."""
     return tuple(dict.fromkeys(capabilities))
 
 
@@ -305,12 +308,14 @@ def _create(
 
 
 def _capability_warnings(granted: Collection[Capability]) -> tuple[str, ...]:
-    """Return warnings about capabilities that allow more than their names show."""
+    """Return warnings about capabilities that allow more than their names suggest; empty if there are none."""
     return (_ALL_MAIL_WARNING,) if Capability.ADMIN_MEMBERS in granted else ()
 
 
 def _responsible_member(store: Store, found: FoundCredential) -> str:
-    """Return the member accountable for the request: for a key that somebody else made for its owner, the maker."""
+    """Return the ID of the member who is responsible for a request: for a session its member, for an API key its
+    creator.
+    """
     return found.member.id if found.kind == "session" else store.api_keys.get_maker_id(found.id)
 
 
@@ -336,7 +341,7 @@ def _require_grantable(store: Store, found: FoundCredential, key: ApiKey, after:
 
 
 def _require_reachable_accounts(store: Store, owner_id: str, request: UpdateApiKeyRequest) -> None:
-    """Raise Invalid, naming every given mailbox that the key's owner cannot access."""
+    """Raise Invalid if the request names mailboxes that the key's owner cannot access. The error names each of them."""
     if not request.accounts:
         return
     reached = {account.id for account in store.accounts.list_reachable(owner_id)}

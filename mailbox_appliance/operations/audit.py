@@ -1,4 +1,4 @@
-"""The audit log: read and verified; and what others did to a member, reported to that member."""
+"""Operations on the audit log: read and verify it; and warnings for a member about what others did to them."""
 
 from datetime import timedelta
 from typing import Annotated, Literal
@@ -116,7 +116,7 @@ def verify_events(appliance: Appliance, caller: Caller) -> AuditLogVerification:
 
 
 def verify_audit_log(store: Store) -> AuditLogVerification:
-    """Return the result of verifying the audit log of a store."""
+    """Check whether the audit log of a store was changed, and return the result."""
     check = store.audit.verify()
     broken = check.broken
     fault = None if broken is None else AuditLogFault(number=broken.number, id=broken.id, reason=broken.reason)
@@ -124,7 +124,9 @@ def verify_audit_log(store: Store) -> AuditLogVerification:
 
 
 def security_warnings(store: Store, clock: Clock, member_id: str) -> tuple[str, ...]:
-    """Return warnings about what others did to a member in the last days: a sentence for each kind and day."""
+    """Return warnings about what others did to a member in the last 7 days: one for each kind of action and each
+    day.
+    """
     # Rounded to the hour, so that one lookup serves many requests.
     since = to_timestamp(clock.now() - WARN_FOR)[:13]
     return tuple(

@@ -1,4 +1,6 @@
-"""Backups: create, list, verify, download, restore. Their contents are encrypted: see `store/backup/container.py`."""
+"""Operations on backups: create, list, verify, download, restore. Their contents are encrypted: see
+`store/backup/container.py`.
+"""
 
 import os
 import zlib
@@ -150,7 +152,9 @@ def verify_backup(
 
 
 def backup_page(backups: tuple[Backup, ...], limit: int, cursor: str | None) -> Page[Backup]:
-    """Return a page of these backups, newest first."""
+    """Return one page of a list of backups. `backups`: all of them, newest first. Raises Invalid for an invalid
+    cursor.
+    """
     before = decode_cursor(cursor, _BACKUP_LIST)
     found = sorted(((_sort_key(one), one) for one in backups), key=lambda each: each[0], reverse=True)
     following = [each for each in found if before is None or each[0] < before]
@@ -159,17 +163,19 @@ def backup_page(backups: tuple[Backup, ...], limit: int, cursor: str | None) -> 
 
 
 def stray_warnings(strays: tuple[UnlistedFile, ...]) -> tuple[str, ...]:
-    """Return warnings about files in `backups/` that are not listed."""
+    """Return one warning for each file in the folder `backups` that the list of backups leaves out."""
     return tuple(_STRAY_TEXTS[one.why].format(one=one) for one in strays)
 
 
 def backup_warnings(backup: Backup) -> tuple[str, ...]:
-    """Return warnings about a backup."""
+    """Return warnings about a new backup, such as that it is not protected by a passphrase."""
     return () if backup.passphrase_protected else (UNSEALED_WARNING,)
 
 
 def _sort_key(backup: Backup) -> int:
-    """Return the position of a backup in the list: its time in milliseconds, then a checksum of its ID."""
+    """Return a number that orders backups by time: milliseconds since 1970, then a checksum of the ID for equal
+    times.
+    """
     try:
         made = to_millis(from_timestamp(backup.created_at))
     except ValueError:  # the manifest has not been verified yet
@@ -178,7 +184,9 @@ def _sort_key(backup: Backup) -> int:
 
 
 def _find_backup(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
-    """Return a backup and its file. Raises NotFound, and for a damaged backup an error that names the damage."""
+    """Return a backup and its file. Raises NotFound, or, if its beginning is damaged, an error that describes the
+    damage.
+    """
     file = appliance.store.backups.find(backup_id)
     found = next((one for one in appliance.store.backups.list() if one.id == backup_id), None)
     if found is None:
@@ -188,7 +196,9 @@ def _find_backup(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
 
 
 class FileChunks(Iterator[bytes]):
-    """The pieces of an open file; renaming or deleting it later changes nothing. Close it."""
+    """Yields the bytes of an open file in pieces. It can be renamed or deleted while it is read. Closes the file at its
+    end.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.size = file, os.fstat(file.fileno()).st_size

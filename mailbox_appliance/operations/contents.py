@@ -1,6 +1,6 @@
-"""The contents of a message: its body page by page, attachments and links to them, the raw message.
+"""Operations on the contents of a message: its body page by page, attachments and links to them, the raw message.
 
-Read from the store; fetched from the server if it is missing there.
+Contents come from the store; if they are missing there, they are fetched from the mail server.
 """
 
 import hashlib
@@ -46,9 +46,10 @@ _cached_text: dict[bytes, tuple[str, HiddenText]] = {}
 def body_in_form(
     stored: StoredBody, form: BodyFormat, readers: HtmlReaders, *, visible_only: bool
 ) -> tuple[str, tuple[str, ...]]:
-    """Return a body in the requested form, made from another one if the message lacks it, and warnings.
+    """Return a message body in the requested form, and warnings. If the message lacks that form, convert another one.
 
-    HTML that cannot be analyzed in time is replaced by the plain part, or by the text of its tags.
+    HTML that cannot be analyzed in time is replaced by the plain text, or by the text between its tags. `visible_only`:
+    remove hidden text, scripts and styles from HTML too; other forms never contain them.
     """
     text, html = stored.text or "", stored.html
     if form == "html" and not visible_only:
@@ -70,7 +71,7 @@ def body_in_form(
 
 
 def readable_text(text: str) -> tuple[str, HiddenText]:
-    """Return the visible text, and what was left out."""
+    """Return a text without hidden characters, and counts of what was removed."""
     if len(text) < _LARGE_TEXT:
         return visible_text(text)
     key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
@@ -174,7 +175,10 @@ def get_body(
 
 
 def fetch_body(appliance: Appliance, account: Account, message_id: str) -> tuple[str, ...]:
-    """Fetch the body of a message of which only the header is stored. Returns warnings if that is not possible now."""
+    """Fetch the body of a message from the mail server, if only the header is stored.
+
+    Returns a warning if that is not possible now, otherwise nothing.
+    """
     with appliance.io_slot() as has_place:
         if has_place:
             try:
@@ -186,7 +190,7 @@ def fetch_body(appliance: Appliance, account: Account, message_id: str) -> tuple
 
 
 def body_page(content: str, form: BodyFormat, offset: int, limit: int) -> BodyPart:
-    """Return part of a body; empty beyond its end."""
+    """Return the part of a body from character `offset` on, at most `limit` characters. It is empty beyond the end."""
     end = offset + limit
     return BodyPart(
         format=form,
@@ -209,9 +213,10 @@ def _get_file(appliance: Appliance, wanted: PartRequest) -> Download:
 
 
 def read_source(appliance: Appliance, account: Account, message_id: str) -> bytes:
-    """Return the raw message. Waits for the server if it is not stored: hold an I/O slot, and no transaction.
+    """Return the raw message, from the store or else from the mail server.
 
-    Raises NotFound, SyncRequired, and the error that stands for a server's failure.
+    Fetching takes time: call this with a slot for slow requests (`Appliance.io_slot`), and outside of a transaction.
+    Raises NotFound, SyncRequired, and the errors of the mail server.
     """
     wanted: PartRequest = appliance.attachment_fetcher.request_source(account.id, message_id)
     found = appliance.attachment_fetcher.find(wanted) or appliance.attachment_fetcher.fetch(wanted)
@@ -236,7 +241,9 @@ _MAX_LINK_TOKEN = 1000  # characters; IDs of earlier releases are longer than to
 
 
 class _LinkTarget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The target of a link, the credential that created it, and when it expires (milliseconds since 1970)."""
+    """The contents of a download link: the attachment, the credential that created the link, and when it expires
+    (milliseconds since 1970).
+    """
 
     kind: Literal["session", "api_key"]
     credential_id: str
@@ -301,7 +308,7 @@ def _encode_token(token: bytes) -> str:
 
 
 def _verify_link(store: Store, token: str) -> _LinkTarget | None:
-    """Return the contents of a token; None if this store did not sign it."""
+    """Return the contents of the token in a download link; None if this store did not sign it."""
     if len(token) > _MAX_LINK_TOKEN or not token.isascii():
         return None
     try:

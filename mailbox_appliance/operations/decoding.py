@@ -1,7 +1,7 @@
-"""Decode what an interface passes on into typed values; an error names the place of the value in the request.
+"""Converts the values and bodies of requests to typed values. An error names the invalid part of the request.
 
-Also: bodies too large for memory, canonical JSON (which distinguishes a retry from another request), and cursors of
-lists.
+Also: bodies that are too large for memory, canonical JSON (which distinguishes a retry from another request), and
+cursors of lists.
 """
 
 import base64
@@ -48,7 +48,7 @@ def _count_text(number: str, what: str) -> str:
 
 
 def _kinds_text(found: re.Match[str]) -> str:
-    """Explain a wrong JSON type: the expected types, and what was given instead."""
+    """Return an error message for a value of the wrong JSON type: the expected types, and the given one."""
     wanted = [_KIND_NAMES.get(kind.strip(), "") for kind in found[1].split("|")]
     if not all(wanted):
         return _OTHER_ERROR
@@ -94,7 +94,10 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] =
 
 
 def explain_type_error(sentence: str, annotation: Any, steps: Iterable[str] = ()) -> str:
-    """Return the message for people when msgspec reports `sentence` about the value at `steps` of this type."""
+    """Return an error message for people in place of msgspec's own text (`sentence`).
+
+    `annotation`: the type of the whole body or value. `steps`: field names and indexes that lead to the invalid part.
+    """
     if pattern := _PATTERN.fullmatch(sentence):
         return _expectations(annotation).get(pattern[1], "This contains a character that is not allowed here.")
     if _CHOICE.fullmatch(sentence):
@@ -105,14 +108,14 @@ def explain_type_error(sentence: str, annotation: Any, steps: Iterable[str] = ()
 
 @cache
 def is_whole_number(annotation: Any) -> bool:
-    """Whether values of this type are whole numbers only, apart from None."""
+    """Whether a type allows only whole numbers, apart from None."""
     return all(
         isinstance(kind, inspect.IntType | inspect.NoneType) for kind in _flatten_kinds([inspect.type_info(annotation)])
     )
 
 
 def _flatten_kinds(kinds: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
-    """Yield single kinds: take unions apart, and drop annotations."""
+    """Yield types without unions and annotations: each member of a union becomes a type of its own."""
     for kind in kinds:
         if isinstance(kind, inspect.Metadata):
             yield from _flatten_kinds([kind.type])
@@ -130,7 +133,9 @@ def _kinds_at(kinds: Iterable[inspect.Type], steps: Iterable[str]) -> list[inspe
 
 
 def _step_into(kind: inspect.Type, step: str) -> Iterator[inspect.Type]:
-    """Yield the kinds of the values inside a value of this kind, at a field's name, an index, or a key (`...`)."""
+    """Yield the types of the values inside a value of this type. `step`: the name of a field, an index, or `...` for
+    any key.
+    """
     if isinstance(kind, inspect.StructType):
         yield from (field.type for field in kind.fields if field.encode_name == step)
     elif isinstance(kind, inspect.CollectionType):
@@ -149,8 +154,9 @@ def _choices(kinds: Iterable[inspect.Type]) -> Iterator[object]:
 
 @cache
 def _expectations(annotation: Any) -> dict[str, str]:
-    """Return what is expected for each pattern in a type, in words (`expected` in Meta's `extra`), by the quoted
-    pattern.
+    """Return the error message for each text pattern in a type, by the pattern in quotes as msgspec reports it.
+
+    The messages come from `expected` in the `extra` of `msgspec.Meta`.
     """
     found: dict[str, str] = {}
     left: list[object] = [inspect.type_info(annotation)]
@@ -182,7 +188,9 @@ HEADERS = {"idempotencyKey": "Idempotency-Key"}
 
 @dataclass(frozen=True)
 class Parameter:
-    """A single value that an operation takes: its name on the wire and in Python, its type, and its default."""
+    """A single value that an operation accepts, outside of a body: its name in JSON and in Python, its type, and its
+    default.
+    """
 
     wire: str
     name: str
@@ -191,27 +199,30 @@ class Parameter:
 
     @property
     def place(self) -> str:
-        """Its place in a REST call, unless it is part of the path: a header or the query."""
+        """The part of a REST call that contains the value, `header` or `query`, unless it is in the path."""
         return "header" if self.wire in HEADERS else "query"
 
     @property
     def pointer(self) -> str:
-        """Its name in errors: `header:Idempotency-Key`, `query:limit`."""
+        """The name of the value in errors, such as `header:Idempotency-Key` or `query:limit`."""
         return value_pointer(self.place, self.wire)
 
     @property
     def is_required(self) -> bool:
-        """Whether a request must give it."""
+        """Whether a request must contain the value."""
         return self.default is PythonParameter.empty
 
 
 def wire_name(name: str) -> str:
-    """Return the name on the wire: `idempotency_key` becomes `idempotencyKey`."""
+    """Return the name of a parameter in requests: `idempotency_key` becomes `idempotencyKey`."""
     return msgspec.structs.fields(msgspec.defstruct("Name", [name], rename="camel"))[0].encode_name
 
 
 def value_pointer(place: str, wire: str) -> str:
-    """Return the name of a value in errors: `header:Idempotency-Key`, `query:limit`."""
+    """Return the name of a single value in errors, such as `header:Idempotency-Key` or `query:limit`.
+
+    `place`: `path`, `header` or `query`. `wire`: the name of the value in requests.
+    """
     return f"{place}:{HEADERS.get(wire, wire) if place == 'header' else wire}"
 
 
@@ -227,20 +238,21 @@ _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 
 
 class LargeText:
-    """A long base64 text that is still inside the request body."""
+    """A long base64 text that stays in the request body, on disk, until it is needed."""
 
     def __init__(self, text: Content) -> None:
         self.text = text
 
     def decode(self) -> Content:
-        """Return the bytes that it encodes. Raises ValueError if it is not base64."""
+        """Return the decoded bytes, readable piece by piece. Raises ValueError if the text is not base64."""
         return Base64Text(self.text)
 
 
 def decode_large(body: Content, decode: Callable[[bytes], Any]) -> Any:
-    """Return the value of a JSON text, with `LargeText` as `content` of attachments.
+    """Decode a large JSON body without holding its files in memory: the `content` of each attachment becomes a
+    `LargeText`.
 
-    `decode` reads the small text that remains. Raises InvalidJson.
+    `decode`: decodes the small JSON text that is left without these files. Raises InvalidJson.
     """
     texts: dict[str, LargeText] = {}
     small = b"".join(_LongTextExtractor(body, texts).pieces())
@@ -253,14 +265,17 @@ def decode_large(body: Content, decode: Callable[[bytes], Any]) -> Any:
 
 
 class _LongTextExtractor:
-    """Replaces the long texts of a body while reading it once. `texts` maps each replacement to its text."""
+    """Replaces the long base64 texts in a JSON body by short names, while reading it once.
+
+    `texts`: is filled with the name and text of each.
+    """
 
     def __init__(self, body: Content, texts: dict[str, LargeText]) -> None:
         self._body, self._texts = body, texts
         self._mark = secrets.token_hex(16)
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the small text."""
+        """Yield the JSON text with short names in place of the long texts."""
         held, start, place = b"", None, 0  # `start`: of the long text being read; `place`: of the first byte of `held`
         for piece in self._body.pieces():
             held += piece
@@ -295,7 +310,9 @@ class _LongTextExtractor:
 
 
 def _put_into_attachments(value: Any, texts: dict[str, LargeText]) -> set[str]:
-    """Put the long texts where files are expected; return the names of those used."""
+    """Replace the short names in the `content` of attachments by their long texts. Returns the names that were
+    replaced.
+    """
     attachments = value.get("attachments") if isinstance(value, dict) else None
     placed = set[str]()
     for attachment in attachments if isinstance(attachments, list) else ():
@@ -307,7 +324,7 @@ def _put_into_attachments(value: Any, texts: dict[str, LargeText]) -> set[str]:
 
 
 def _restore_texts(value: Any, texts: dict[str, Content]) -> Any:
-    """Return the value with every remaining text put back, wherever it is."""
+    """Return the value with each short name replaced by its long text, in any place."""
     if isinstance(value, str):
         for mark, text in texts.items():
             if mark in value:
@@ -336,17 +353,18 @@ _MAX_QUOTE = 200
 
 
 def body_types(annotation: Any) -> tuple[type[msgspec.Struct], ...]:
-    """Return the structs that a body may be: one, or those of a union; none if the annotation is not a body."""
+    """Return the structs that a body can be: one, or the members of a union. Empty if the type is not a body."""
     choices = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
     structs = tuple(choice for choice in choices if isinstance(choice, type) and issubclass(choice, msgspec.Struct))
     return structs if len(structs) == len(choices) else ()
 
 
 def decode_json(body: bytes | Content) -> object:
-    """Return the value of a JSON text, with `LargeText` for each large file. Raises InvalidJson.
+    """Decode a JSON text (RFC 8259) to dicts, lists and scalars; large files in it become `LargeText`. Raises
+    InvalidJson.
 
-    RFC 8259, without NaN and lone surrogates. RFC 7493 2.3 refuses duplicate names: one program would read the first
-    value and another the last.
+    NaN, halves of surrogate pairs and repeated names are refused. RFC 7493 2.3 forbids the last, since one program
+    would read the first value and another the last.
     """
     if isinstance(body, Content):
         return decode_large(body, decode_json)
@@ -366,9 +384,9 @@ def decode_json(body: bytes | Content) -> object:
 
 
 def _without_files(body: bytes) -> bytes:
-    """Return the JSON text with an empty text in place of each long base64 text that is not a name.
+    """Return the JSON text with an empty text in place of each long base64 text, except names of fields.
 
-    It never works on the whole text in one step: other threads would have to wait for that.
+    It is processed in small parts, because other threads must wait during each of them.
     """
     kept, start, place = [], 0, 0
     while (found := _LONG_BASE64_TEXT.search(body, place)) is not None:
@@ -386,10 +404,10 @@ def _is_base64(body: bytes, start: int, end: int) -> bool:
 
 
 def convert_body(raw: object, annotation: Any) -> Any:
-    """Convert a decoded body to its struct. Of a union, the first struct whose required fields are present is used,
-    else the last.
+    """Convert decoded JSON to the struct of a body. Raises Invalid, with a JSON pointer to the invalid part.
 
-    Raises Invalid, with a JSON pointer to the fault.
+    If several structs are possible, the first one whose required fields are all present is used, otherwise the last
+    one.
     """
     choices = body_types(annotation)
     chosen = next((choice for choice in choices if _fits_choice(raw, choice)), choices[-1])
@@ -403,7 +421,10 @@ def convert_body(raw: object, annotation: Any) -> Any:
 
 
 def _convert_file(kind: type, value: object) -> object:
-    """Return a file from its base64 text. Raises ValueError with the messages that msgspec has for `bytes`."""
+    """Return a file from its base64 text. Raises ValueError with the same messages as msgspec for `bytes`.
+
+    `kind`: the expected type, which must be Content.
+    """
     if kind is not Content:
         raise NotImplementedError
     if isinstance(value, LargeText):
@@ -418,10 +439,11 @@ def _convert_file(kind: type, value: object) -> object:
 
 
 def convert_value(text: str, annotation: Any, name: str) -> Any:
-    """Return a single value from its text in a query, a header or a path. Raises Invalid.
+    """Convert the text of a single value in a query, header or path to its type. Raises Invalid; `name` is the value's
+    name.
 
-    An optional value is left out, never written as `null`. A whole number consists of digits: msgspec alone would
-    accept 5.0 and 1e1.
+    `null` is not accepted: an optional value is omitted instead. Whole numbers consist only of digits; msgspec alone
+    would accept 5.0 and 1e1.
     """
     if is_whole_number(annotation) and not _WHOLE_NUMBER.fullmatch(text):
         raise Invalid.at(name, "This must be a whole number, written in digits.")
@@ -452,7 +474,7 @@ def _fits_choice(raw: object, choice: type[msgspec.Struct]) -> bool:
 
 
 def _refuse_mixed(raw: object, chosen: type[msgspec.Struct], choices: tuple[type[msgspec.Struct], ...]) -> None:
-    """Raise Invalid for a field that belongs to another shape of the body than the chosen one."""
+    """Raise Invalid if the body has a field that belongs to another possible struct than the chosen one."""
     if not _fits_choice(raw, chosen) or not isinstance(raw, dict):
         return
     own, required = _field_names(chosen), _required_fields(chosen)
@@ -494,7 +516,7 @@ def _raise_invalid(error: msgspec.ValidationError, annotation: Any) -> NoReturn:
 
 
 def _shorten_quote(text: str) -> str:
-    """Return a text from a client, shortened for an error message."""
+    """Return a text from a client, cut to a length that suits an error message."""
     return text if len(text) <= _MAX_QUOTE else f"{text[:_MAX_QUOTE]}..."
 
 
@@ -507,9 +529,9 @@ _MAX_DEPTH = 4
 
 
 def canonical_json(value: object) -> Iterator[bytes]:
-    """Yield a JSON value with sorted names and no spaces, in UTF-8.
+    """Yield a JSON value in one fixed form: sorted names, no spaces, UTF-8. Equal values give equal bytes.
 
-    It comes in pieces, even for one long text: other threads wait while all of it is worked on in one step.
+    Long texts come in several pieces, because other threads must wait while one is processed.
     """
     stand_in, long = secrets.token_hex(16), list[str | LargeText]()
     short = _to_json(_replace_long_texts(value, stand_in, long, _MAX_DEPTH)).split(f'"{stand_in}"')
@@ -526,7 +548,11 @@ def _encode_pieces(text: str) -> Iterator[bytes]:
 
 
 def _replace_long_texts(value: object, stand_in: str, long: list[str | LargeText], depth: int) -> object:
-    """Return the value with a stand-in for each long text, and add the texts to `long` in the order of writing."""
+    """Return the value with `stand_in` in place of each long text, and append these texts to `long`, in the order of
+    output.
+
+    `depth`: the number of levels to search.
+    """
     if isinstance(value, LargeText) or (isinstance(value, str) and len(value) > _LONG_TEXT):
         long.append(value)
         return stand_in
@@ -553,14 +579,20 @@ _FOREIGN_CURSOR = "This cursor belongs to another list. Pass `nextCursor` of the
 
 
 def encode_cursor(position: int | None, *of: object) -> str | None:
-    """Return the cursor of a position in the list named by `of`; None, at the end of a list, stays None."""
+    """Return the cursor for a position in a list; None for None, at the end of the list.
+
+    `of`: values that identify the list, such as a mailbox and its filter.
+    """
     if position is None:
         return None
     return base64.urlsafe_b64encode(f"{position}{_list_checksum(of)}".encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str | None, *of: object) -> int | None:
-    """Return the position of a cursor. Raises Invalid for one that is malformed, or from another list than `of`."""
+    """Return the position in a cursor; None for None. Raises Invalid if it is malformed or belongs to another list.
+
+    `of`: values that identify the list, as given to `encode_cursor`.
+    """
     if cursor is None:
         return None
     try:
@@ -577,5 +609,7 @@ def decode_cursor(cursor: str | None, *of: object) -> int | None:
 
 
 def _list_checksum(of: tuple[object, ...]) -> str:
-    """Return a checksum that distinguishes lists. It only prevents mistakes: access is checked again on every page."""
+    """Return a checksum of the values that identify a list. It prevents mistakes, not access, which every page checks
+    again.
+    """
     return f".{zlib.crc32(repr(of).encode('utf-8', 'surrogatepass')):x}" if of else ""

@@ -1,4 +1,4 @@
-"""Deliveries: their status, and resolving uncertain ones; scheduled messages."""
+"""Operations on deliveries: list them, get their status, resolve uncertain ones; and on scheduled messages."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -102,7 +102,9 @@ def get_timeline(
 
 
 def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:
-    """Raise NotFound if the caller cannot see the operation, and Denied if somebody else has to resolve it."""
+    """Raise Denied unless the caller sent the message or owns the mailbox. Raises NotFound if the caller cannot see the
+    delivery.
+    """
     lists, operation_id = appliance.store.delivery_lists, values.get("operationId", "")
     sender = lists.get_sender_id(account.id, operation_id)
     if caller.member.id not in (sender, account.owner_member_id):
@@ -136,7 +138,10 @@ def resolve_delivery(
 
 
 def _find_sent_copy(appliance: Appliance, work: DeliveryWork) -> SentCopy | None:
-    """Return the stored copy of the message (`result.id`); None if it has no folder yet, or none is to be filed."""
+    """Return the copy in Sent of an uncertain delivery that a person resolves as delivered.
+
+    None if the mailbox has no folder for sent messages, or if no copy needs to be saved.
+    """
     try:
         sent = find_sent_folder(appliance.store, work.account_id)
     except AllMailHidden:  # what is known of the message does not depend on it

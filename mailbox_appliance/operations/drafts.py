@@ -1,4 +1,6 @@
-"""Drafts: kept in the mailbox's drafts folder at its server, so that every mail program shows them."""
+"""Operations on drafts. They are kept in the drafts folder at the mail server, so that every mail program shows
+them.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,7 +110,10 @@ def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_i
 
 @contextmanager
 def _lock_draft(appliance: Appliance, account: Account, draft_id: str) -> Iterator[None]:
-    """Lock a draft against changes and sends of others. Raises DraftInUse and BeingDecided."""
+    """Keep other requests from changing or sending a draft, until the block ends.
+
+    Raises DraftInUse if a delivery uses it, and BeingDecided if another request holds the lock.
+    """
     with decision_lock(appliance, draft_id):
         appliance.store.delivery_lists.require_free_draft(account.id, draft_id)
         try:
@@ -118,7 +123,7 @@ def _lock_draft(appliance: Appliance, account: Account, draft_id: str) -> Iterat
 
 
 def _compose_version(appliance: Appliance, outgoing: OutgoingMessage) -> tuple[DraftVersion, tuple[str, ...]]:
-    """Return the draft in the version to be saved, and warnings about its plain text."""
+    """Return the message of a draft as it will be saved, and warnings about its plain text."""
     now, reader = appliance.clock.now(), appliance.html_readers.for_request()
     made = compose_message(outgoing, now, reader)
     version = DraftVersion(with_bcc(made.wire, made.bcc_header), made.message_id, now)

@@ -45,7 +45,9 @@ Token = Annotated[str, Meta(min_length=1, max_length=4096)]
 
 @dataclass(frozen=True)
 class TokenUse:
-    """The use of a token: its kind, its action in the audit log, and its name for people."""
+    """One use of single-use tokens, such as invitations: the kind of token, its action in the audit log, its name for
+    people.
+    """
 
     kind: TokenKind
     action: str
@@ -53,9 +55,10 @@ class TokenUse:
 
 
 def find_token_member(appliance: Appliance, attempt: LoginAttempt, use: TokenUse, token: str) -> Member:
-    """Return the member that a token is for; the token stays valid. A wrong token counts as a failed attempt.
+    """Return the member that a single-use token belongs to. The token stays valid. A wrong one counts as a failed
+    attempt.
 
-    Raises InvalidToken, and MemberSuspended for the right token of a suspended member.
+    Raises InvalidToken, and MemberSuspended for a valid token of a suspended member.
     """
     member_id = appliance.store.one_time_tokens.find(use.kind, hash_token(token))
     if member_id is None:
@@ -69,9 +72,9 @@ def find_token_member(appliance: Appliance, attempt: LoginAttempt, use: TokenUse
 
 
 def redeem_token(appliance: Appliance, use: TokenUse, token: str) -> Member:
-    """Redeem a token and return its member. It is not valid afterwards. Call inside a transaction.
+    """Use up a single-use token and return its member. Call inside a transaction.
 
-    Raises InvalidToken or MemberSuspended if the token or the member changed since it was looked up.
+    Raises InvalidToken or MemberSuspended if the token or the member changed since `find_token_member`.
     """
     member_id = appliance.store.one_time_tokens.redeem(use.kind, hash_token(token))
     if member_id is None:
@@ -133,7 +136,10 @@ def _redeem_password_token(
 def _set_password_and_log_in(
     appliance: Appliance, caller: Caller, request: RedeemTokenRequest, use: TokenUse, hashed: str
 ) -> IssuedSession:
-    """Redeem the token, revoke all others, set the password: what existed before no longer signs anybody in."""
+    """Set the password and sign in. Uses up the token, revokes the member's other tokens, and ends their sessions.
+
+    `hashed`: the hash of the new password.
+    """
     store, address = appliance.store, caller.origin.client_address
     with store.database.transaction(durable=True):
         member = redeem_token(appliance, use, request.token)
@@ -185,7 +191,10 @@ def set_up(appliance: Appliance, caller: Caller, request: CreateFirstAdminReques
 
 
 def add_first_admin(appliance: Appliance, request: CreateFirstAdminRequest, actor: Actor) -> IssuedSession:
-    """Add the first administrator with a session. The code has been checked, or the caller owns the files."""
+    """Create the first administrator and a session. Raises Conflict if a member exists.
+
+    The setup code is not checked here: the caller has checked it, or the operator may write the files.
+    """
     refuse_control_characters("/name", request.name)
     refuse_control_characters("/deviceName", request.device_name)
     refuse_weak_password("/password", request.password, name=request.name, email=request.email)
@@ -267,7 +276,10 @@ def redeem_console_link(appliance: Appliance, caller: Caller, request: RedeemCon
 
 
 def _begin_console_session(appliance: Appliance, caller: Caller, member_id: str, logged_in_at: str) -> IssuedSession:
-    """Begin a session that ends no later than the one it derives from."""
+    """Begin the session of a console link. `logged_in_at`: the sign-in time of the session that created the link.
+
+    Both sessions expire at the latest 90 days after that sign-in.
+    """
     address = caller.origin.client_address
     return begin_session(
         appliance, member_id, _CONSOLE_DEVICE_NAME, address, by=_CONSOLE_LINK.action, logged_in_at=logged_in_at

@@ -1,4 +1,6 @@
-"""The roles of a mailbox's folders, as its owner assigns them; and the addresses that it may send as."""
+"""Operations on the roles of a mailbox's folders, as its owner assigns them, and on the addresses that it may
+send as.
+"""
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,7 +78,7 @@ def map_folders(
 
 
 def _lost_role_warnings(before: FolderRoles, after: FolderRoles) -> Iterator[str]:
-    """Yield warnings about each role that had a folder and has none now."""
+    """Yield a warning for each role that had a folder before the change and has none now."""
     players = {getattr(after, role): role for role in after.__struct_fields__}
     for role in before.__struct_fields__:
         path = getattr(before, role)
@@ -86,7 +88,10 @@ def _lost_role_warnings(before: FolderRoles, after: FolderRoles) -> Iterator[str
 
 
 def _read_mapping(mapping: MapFoldersRequest, folders: Sequence[MirroredFolder]) -> dict[FolderRole, str | None]:
-    """Return the given roles and the paths of their folders. Raises NotFound for an unknown folder."""
+    """Return the path of the folder for each given role; None to return the role to the server's choice.
+
+    Raises NotFound for an unknown folder.
+    """
     known = {_normalize_path(folder.path): folder for folder in folders} | {folder.id: folder for folder in folders}
     wanted: dict[FolderRole, str | None] = {}
     for role, given in _given_roles(mapping).items():
@@ -111,7 +116,11 @@ def _given_roles(mapping: MapFoldersRequest) -> dict[FolderRole, str | None]:
 
 
 def _refuse_doubles(wanted: Mapping[FolderRole, str | None], mapped: Mapping[FolderRole, str]) -> None:
-    """Raise Invalid if one folder gets two roles, and Conflict if an earlier mapping gives it another role."""
+    """Raise Invalid if the request gives one folder two roles, and Conflict if the folder already has another assigned
+    role.
+
+    `wanted`: the folders in the request. `mapped`: the folders assigned before.
+    """
     players: dict[str, FolderRole] = {}
     for role, path in wanted.items():
         if path is not None and players.setdefault(path, role) != role:

@@ -1,4 +1,4 @@
-"""HTTPS: whether it is on, where, and with which certificate. For the operator and for administrators."""
+"""Operations on HTTPS: whether it is on, its address, and its certificate. For the operator and for administrators."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -199,9 +199,11 @@ def _https_answer(appliance: Appliance) -> OperationResult[HttpsStatus]:
 
 
 def _describe_certificate(appliance: Appliance, *, is_reported: bool) -> tuple[Certificate | None, tuple[str, ...]]:
-    """Describe the certificate in the files, with warnings. If they cannot be used, describe the one that clients get.
+    """Return the certificate in the files, and warnings. If the files cannot be used, return the one that clients get
+    now.
 
-    `is_reported`: the listener already reports why they cannot be used.
+    Returns None if there is no certificate. `is_reported`: another warning already explains why the files cannot be
+    used.
     """
     files, served = CertificateFiles(appliance.folder), None
     if appliance.https is not None and (seen := appliance.https.certificate) is not None:
@@ -217,7 +219,7 @@ def _describe_certificate(appliance: Appliance, *, is_reported: bool) -> tuple[C
 
 
 def to_certificate(found: CertificateFacts) -> Certificate:
-    """Return a certificate, as clients see it."""
+    """Return a certificate in the form that the API shows."""
     return Certificate(
         fingerprint=found.fingerprint,
         not_before=to_timestamp(found.not_before),
@@ -230,7 +232,7 @@ def to_certificate(found: CertificateFacts) -> Certificate:
 
 @contextmanager
 def _as_conflict() -> Iterator[None]:
-    """Turn a problem with the certificate files into a Conflict, since the request is valid."""
+    """Raise Conflict in place of CertificateUnusable inside the block: the request is valid, but the files are not."""
     try:
         yield
     except CertificateUnusable as problem:

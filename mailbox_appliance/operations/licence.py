@@ -1,9 +1,9 @@
-"""Licenses. None is needed; if an operator sells or hosts the appliance, a signed license sets limits.
+"""Operations on licenses. No license is needed; an operator who sells or hosts the appliance can set limits with one.
 
 Operations that add a member or connect a mailbox call `require_room_for_...` inside the transaction. Endpoints that
 list 502 call `require_verified_license` first. Reading mail never depends on a license.
 
-An issuer that refuses and one that does not reply count the same: there are 7 days to fix it.
+If an issuer rejects the license later, or does not reply, 7 days remain to fix it.
 """
 
 from functools import partial
@@ -90,7 +90,7 @@ def remove_license(appliance: Appliance, caller: Caller) -> Deletion:
 
 
 def require_verified_license(appliance: Appliance) -> None:
-    """Raise Unverified if the license has not been confirmed for too long."""
+    """Raise Unverified if the issuer has not confirmed the installed license for more than 7 days."""
     if current_license(appliance).status == "unverified":
         raise Unverified(
             reason="the issuer has not confirmed it for 7 days, or it is not from the configured issuer. Install it"
@@ -113,7 +113,7 @@ def require_room_for_account(appliance: Appliance) -> None:
 
 
 def current_license(appliance: Appliance) -> License:
-    """Return the current license of the appliance."""
+    """Return the current license; without one, the plan `community`."""
     installed = licence.load_installed(appliance.store.stored_settings.find(licence.STORED_AS))
     key = licence.issuer_key(appliance.settings)
     # Without an issuer there is no licensee: limits are set by the operator who sells or hosts the appliance.
@@ -125,7 +125,9 @@ def current_license(appliance: Appliance) -> License:
 
 
 def _check_license(appliance: Appliance, token: str) -> None:
-    """Raise Invalid; the message never quotes the token."""
+    """Raise Invalid unless the token is an unexpired license from the configured issuer. The error never quotes the
+    token.
+    """
     key = licence.issuer_key(appliance.settings)
     if key is None:
         hint = "set `license.issuer_public_key` to the issuer's key, and restart the appliance."
@@ -139,9 +141,10 @@ def _check_license(appliance: Appliance, token: str) -> None:
 
 
 def _ask_issuer(appliance: Appliance, token: str) -> RemoteFault | None:
-    """Ask the issuer. Return why that failed; None if the license is confirmed, or no issuer is to be asked.
+    """Ask the issuer whether a license is valid. Returns None if it is, or if no online check is configured.
 
-    Raises Invalid if the issuer refuses the license, and Unverified if no I/O slot is free to wait for it.
+    Returns the fault if the issuer did not reply. Raises Invalid if the issuer rejects the license, and Unverified if
+    too many requests are waiting for other servers.
     """
     settings = appliance.settings
     url, ca_file = licence.verify_url(settings), settings.text("remote.ca_file")
@@ -163,7 +166,10 @@ def _ask_issuer(appliance: Appliance, token: str) -> RemoteFault | None:
 
 
 def _to_installed(appliance: Appliance, token: str, fault: RemoteFault | None) -> InstalledLicence:
-    """Return the license to store after asking the issuer now. Raises Unverified if that has failed for too long."""
+    """Return the license to store. `fault`: the reason why the issuer could not be asked now; None if it confirmed.
+
+    Raises Unverified if this license has not been confirmed for more than 7 days.
+    """
     now, installed = appliance.clock.now(), InstalledLicence(token)
     if not licence.verify_url(appliance.settings):
         return installed

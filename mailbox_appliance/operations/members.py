@@ -1,8 +1,8 @@
-"""Members, for administrators: invite, change, suspend, reset the password, remove; and their sessions.
+"""Operations on members, for administrators: invite, change, suspend, reset the password, remove; and their sessions.
 
-An API key never changes an administrator and makes nobody one, whatever its capabilities
-(`permissions.require_may_change_admins`). Who is an administrator is checked before the body is read and again inside
-the transaction: somebody may become one in between.
+An API key, whatever its capabilities, can neither change an administrator nor make anybody one
+(`permissions.require_may_change_admins`). This is checked before the body is read and again inside the transaction,
+because a member may become an administrator in between.
 """
 
 from collections.abc import Iterable, Mapping
@@ -79,20 +79,23 @@ class InvitedMember(Wire, frozen=True, kw_only=True):
 
 
 def require_member_exists(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:  # noqa: ARG001
-    """Raise NotFound unless the member that a request names exists."""
+    """Raise NotFound unless the member named in the path of the request exists."""
     appliance.store.members.get(values.get("memberId", ""))
 
 
 def require_may_change_member(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
-    """Raise NotFound if the member does not exist, and Denied if an API key would change an administrator."""
+    """Raise NotFound if the member named in the path does not exist, and Denied if an API key would change an
+    administrator.
+    """
     member = appliance.store.members.get(values.get("memberId", ""))
     permissions.require_may_change_admins(caller.required_credential, member.role)
 
 
 def get_changeable_member(appliance: Appliance, caller: Caller, member_id: str) -> Member:
-    """Return the member as stored now. Call inside a transaction.
+    """Return the member, after checking again that the caller may change them. Call inside a transaction.
 
-    Raises NotFound, Denied if an API key must not change them, and the errors of `recheck_caller`.
+    Raises NotFound, Denied if an API key would change an administrator, and Unauthenticated, MemberSuspended or Denied
+    if the caller has lost their own rights.
     """
     recheck_caller(appliance.store, caller, Capability.ADMIN_MEMBERS)
     member = appliance.store.members.get(member_id)
@@ -245,7 +248,11 @@ def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> Issu
 
 
 def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str) -> None:
-    """Revoke the keys that this person created for other members: no list would show these keys to them any more."""
+    """Revoke the API keys that this member created for other members.
+
+    Called when the member is deleted or stops being an administrator: they have seen these tokens, but no list would
+    show them the keys any more.
+    """
     store = appliance.store
     for key in store.api_keys.list_made_for_others(maker_id):
         store.api_keys.revoke(key.id)
@@ -253,13 +260,18 @@ def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str)
 
 
 def _last_admin_warnings(appliance: Appliance) -> tuple[str, ...]:
-    """Return a warning if a change leaves no administrator with a password."""
+    """Return a warning if no administrator with a password is left, but only one who still has to set it; otherwise
+    nothing.
+    """
     awaited = appliance.store.members.find_awaited_admin()
     return () if awaited is None else (_LAST_ADMIN_WARNING.format(email=awaited[0], until=awaited[1]),)
 
 
 def _audit_actions(change: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the audit actions of a change: one for the role, one for the status, one for name and email."""
+    """Return the audit actions of a change: one for the role, one for the status, one for name and email together.
+
+    `change`: the changed fields with their new values.
+    """
     acts = [_ACTION_OF_CHANGE[change[name]] for name in ("role", "status") if name in change]
     return (*acts, *(("member.update",) if {"name", "email"} & change.keys() else ()))
 
@@ -341,7 +353,9 @@ _UNKNOWN_MEMBER = "No member has this ID."
 
 
 def get_named_member(store: Store, member_id: str, pointer: str) -> Member:
-    """Return the member with this ID. Raises Invalid, with the place of the ID."""
+    """Return the member with this ID. Raises Invalid if there is none; `pointer` is the place of the ID in the
+    request.
+    """
     try:
         return store.members.get(member_id)
     except NotFound as error:
@@ -349,7 +363,7 @@ def get_named_member(store: Store, member_id: str, pointer: str) -> Member:
 
 
 def require_named_members(store: Store, member_ids: Iterable[tuple[str, str]]) -> None:
-    """Raise Invalid for every (place, ID) whose member does not exist."""
+    """Raise Invalid if any of these members does not exist. `member_ids`: pairs of a JSON pointer and an ID."""
     unknown = tuple(
         Detail(place, _UNKNOWN_MEMBER) for place, member_id in member_ids if not _member_exists(store, member_id)
     )

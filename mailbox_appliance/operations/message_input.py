@@ -1,4 +1,4 @@
-"""The input types of messages: content, time of sending, and rules for texts."""
+"""The input types of messages: their contents, the time to send at, and the rules for texts in headers."""
 
 import re
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ _DATE_TIME = re.compile(  # RFC 3339 5.6
 
 
 def read_send_at(text: str | UnsetType, now: datetime) -> datetime | None:
-    """Return the time to send at, cut to milliseconds; None if none was given.
+    """Return the time at which to send a message, cut to milliseconds; None if the request has none.
 
     Raises Invalid if it is not an RFC 3339 date-time, is past, or is more than 366 days ahead.
     """
@@ -82,13 +82,20 @@ Password = Annotated[str, Meta(max_length=4096)]
 
 
 def refuse_control_characters(path: str, text: str | None) -> None:
-    """Raise Invalid if a text contains line breaks, NUL or other control characters, directly or in an encoded word."""
+    """Raise Invalid if a text contains line breaks, NUL or other control characters, even in an encoded word (RFC
+    2047).
+
+    `path`: the JSON pointer of the text in the request.
+    """
     if text and has_forbidden_characters(text):
         raise Invalid.at(path, "Line breaks and control characters are not allowed here.")
 
 
 def refuse_weak_password(path: str, password: str, *, name: str = "", email: str = "") -> None:
-    """Raise Invalid for a new password that is not accepted; without name and email only its length is checked."""
+    """Raise Invalid if a new password is too short or too long, or is the member's name or email (checked if given).
+
+    `path`: the JSON pointer of the password in the request.
+    """
     if reason := passwords.weakness(password, name=name, email=email):
         raise Invalid.at(path, reason)
 

@@ -1,4 +1,6 @@
-"""Reading mail: folders, labels, filtered lists, messages, threads. From the store, never from the network."""
+"""Operations that read mail: folders, labels, filtered lists, messages, threads. They read the store; only a body that
+is missing there is fetched from the mail server.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, TypeVar
@@ -83,9 +85,10 @@ def read_filter(
     after: str | None,
     before: str | None,
 ) -> MessageFilter:
-    """Return the filter; all its conditions must hold. `after` includes its moment, `before` does not. Raises Invalid.
+    """Return the conditions of a list of messages, all of which must match. Raises Invalid for an invalid value.
 
-    A blank `q` or `text` is refused: it would select everything, and usually is a variable that was never set.
+    `after` includes its own moment, `before` does not. A blank `q` or `text` is refused: it would match everything, and
+    is usually a mistake in a program.
     """
     named: tuple[tuple[SearchedField, str | None], ...] = (("from", from_), ("to", to), ("subject", subject))
     marked = MessageFilter(
@@ -102,7 +105,7 @@ def read_filter(
 
 
 def filter_warnings(wanted: MessageFilter) -> Iterator[str]:
-    """Yield warnings about the filter."""
+    """Yield a warning if no message can match the filter."""
     if wanted.is_impossible:
         yield own_text(
             "No message can match: the conditions contradict each other, or contain no letter or digit to search for."
@@ -110,7 +113,7 @@ def filter_warnings(wanted: MessageFilter) -> Iterator[str]:
 
 
 def query_warnings(q: str | None) -> Iterator[str]:
-    """Yield warnings about parts of a query that were probably meant otherwise."""
+    """Yield warnings about parts of a query that are searched as text but look like operators."""
     there_are = " ".join(f"{key}:" for key in search.known_keys())
     for key in search.misread_keys(q or ""):
         yield f"{key} is not a supported operator: searched as text. Supported: {there_are}"
@@ -322,7 +325,10 @@ def _backlog_warnings(appliance: Appliance, account_ids: Sequence[str], wanted: 
 
 
 def first_sync_warnings(appliance: Appliance, account: Account) -> tuple[str, ...]:
-    """Return warnings for readers while the first sync of a mailbox runs: headers come first, then bodies."""
+    """Return warnings that results are incomplete, while the first sync of a mailbox runs; otherwise nothing.
+
+    The first sync stores headers first, then bodies.
+    """
     progress = appliance.sync.progress(account.id)
     if account.last_sync_at is None:
         so_far = OwnText(f" ({progress.text})" if progress else "")

@@ -1,4 +1,6 @@
-"""OAuth 2.0: the applications, a provider's own sign-in, and mailboxes connected by it."""
+"""OAuth 2.0: the applications registered with Google and Microsoft, the sign-in at a provider, and the mailboxes
+connected by it.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -118,7 +120,7 @@ def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[s
 
 
 def _require_may_change_app(_appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
-    """Raise Denied for a key that is limited to mailboxes, then NotFound for an unknown provider."""
+    """Raise Denied for an API key that is limited to certain mailboxes, and NotFound for an unknown provider."""
     permissions.require_unlimited(caller.required_credential)
     if values.get("provider") not in get_args(OAuthProvider):
         raise NotFound(what="OAuth provider")
@@ -174,7 +176,9 @@ def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Del
 
 
 def _retry_mailboxes(appliance: Appliance, provider: OAuthProvider) -> None:
-    """Retry mailboxes with sign-in errors at once, since the previous application may have caused them."""
+    """Try all mailboxes of a provider that have a sign-in error again, since the replaced application may have caused
+    it.
+    """
     for account in appliance.store.accounts.list_all():
         if account.provider == provider and account.status in ("error", "reauth_required"):
             appliance.logins.forget_tokens(account.id)
@@ -202,14 +206,17 @@ def _merge_app(before: OAuthApp | None, provider: OAuthProvider, request: SetOAu
 
 
 def _stored_secret(before: OAuthApp | None, request: SetOAuthAppRequest) -> str | None:
-    """Return the stored secret of this application."""
+    """Return the stored client secret if the request keeps the same client ID; otherwise None."""
     return before.client_secret if before is not None and before.client_id == request.client_id else None
 
 
 def _find_contradictions(
     before: OAuthApp | None, provider: OAuthProvider, request: SetOAuthAppRequest
 ) -> tuple[str, ...]:
-    """Return warnings about values, given or stored, that do not apply to the provider (Microsoft: AADSTS700025)."""
+    """Return warnings about values, given or stored, that are dropped because they do not apply to the provider.
+
+    Google has no tenants. Microsoft refuses the secret of a public client (AADSTS700025).
+    """
     if provider == "google":
         return () if request.tenant_id is UNSET else ("`tenantId` was not kept: only Outlook has tenants.",)
     if request.public_client is not True:
@@ -258,9 +265,10 @@ _UNAVAILABLE_RETRY_AFTER, _THROTTLED_RETRY_AFTER = 30, 60
 
 
 def check_login(appliance: Appliance, connection: Connection, login: OAuthLogin) -> tuple[LoginCheckResult, OAuthLogin]:
-    """Return what the servers offer, and how the mailbox sends: by Microsoft Graph if its tenant has SMTP AUTH off.
+    """Sign in to the servers of a mailbox. Returns the features and folders that they offer, and the login to store.
 
-    Raises the errors of the servers.
+    The login differs from the given one if the Microsoft tenant has switched SMTP AUTH off: it then sends by Microsoft
+    Graph. Raises errors of the servers.
     """
     ca_file, timeout = appliance.settings.text("remote.ca_file"), appliance.settings.number("remote.timeout")
     try:
@@ -283,9 +291,13 @@ def connect_or_renew(
     name: str | None,
     within: str | None,
 ) -> Account:
-    """Connect a mailbox, or renew the access of an existing one (`within`, if the request names it).
+    """Connect a mailbox after a successful sign-in, or give an existing one its access again, and return it.
 
-    `issued`: the tokens from the sign-in. `name`: the display name of a new mailbox.
+    - login: The credentials from the sign-in.
+    - checked: The features and folders that the servers reported.
+    - issued: The tokens from the sign-in.
+    - name: The display name of a new mailbox.
+    - within: ID of the existing mailbox, if the request named it.
     """
     known = _find_connected(appliance, caller, login, within)
     if known is not None:
@@ -308,7 +320,9 @@ def connect_or_renew(
 
 
 def retry_login(appliance: Appliance, caller: Caller, account: Account) -> Account:
-    """Try the stored access of a mailbox again. Raises the error if it still does not work."""
+    """Sign in to a mailbox again with its stored OAuth access, and return it. Raises the error if it still does not
+    work.
+    """
     logins = appliance.logins
     logins.forget_tokens(account.id)
     try:
@@ -321,7 +335,8 @@ def retry_login(appliance: Appliance, caller: Caller, account: Account) -> Accou
 
 
 def add_graph_trouble(appliance: Appliance, account: Account) -> Account:
-    """Return the mailbox. It gets an error if it sends by Microsoft Graph and nobody has consented to that.
+    """Return the mailbox with an error in it if it must send by Microsoft Graph but the person has not consented to
+    that; otherwise unchanged.
 
     A device flow covers one resource at a time, and some people omit a part of the consent.
     """
@@ -336,14 +351,18 @@ def add_graph_trouble(appliance: Appliance, account: Account) -> Account:
 
 
 def provider_problem(fault: RemoteFault) -> Problem:
-    """Return the error for a failed provider. If the provider refuses, retrying does not help."""
+    """Return the API error for a failed request to a provider. If the provider refused it, retrying does not help."""
     if fault.kind == "login_refused" or (fault.kind == "refused" and fault.name != "server_down"):
         return AccessRefused(details=(Detail(fault.server, fault.reason),), reason=fault.reason)
     return problem_of(fault)
 
 
 def _find_connected(appliance: Appliance, caller: Caller, login: OAuthLogin, within: str | None) -> Account | None:
-    """Return the existing mailbox. Raises NotFound if it is gone, and AccountExists."""
+    """Return the mailbox that the sign-in is for, if it is already connected; otherwise None.
+
+    `within`: the mailbox that the request named. Raises NotFound if that was removed, and AccountExists if the address
+    is connected in another way.
+    """
     store = appliance.store
     if within is not None:
         recheck_owner(store, caller, within)
@@ -362,7 +381,11 @@ def _renew_access(
     checked: LoginCheckResult,
     issued: IssuedTokens | None = None,
 ) -> Account:
-    """Store new access for a mailbox, restart its sync, and retry the sends that waited for it."""
+    """Store new credentials for a mailbox, restart its sync, retry the sends that waited for them, and return the
+    mailbox.
+
+    `issued`: the tokens of a new sign-in; None if the stored credentials were confirmed.
+    """
     appliance.sync.remove(account_id)  # what is still being read used the previous access
     try:
         _save_login(appliance, caller, account_id, login, checked, is_new=issued is not None)
@@ -396,7 +419,7 @@ def _save_login(
 
 
 def _sign_in_problem(failed: SignInFailed, login: OAuthLogin) -> Problem:
-    """Return the error for a sign-in that the mailbox's servers do not accept."""
+    """Return the API error for credentials that the provider issued but the mail servers do not accept."""
     details = tuple(Detail(fault.server, fault.reason) for fault in failed.faults)
     reason, kinds = failed.faults[0].reason, {fault.kind for fault in failed.faults}
     if "throttled" in kinds:
@@ -555,9 +578,10 @@ def finish_sign_in(appliance: Appliance, caller: Caller, provider: str, request:
 
 
 def redirect_uri(appliance: Appliance, loopback_host: str, port: int | None = None) -> str:
-    """Return the redirect URI: the configured address, else this computer; never one from a request.
+    """Return the address to which the provider redirects after a sign-in: `server.public_url`, otherwise this computer.
 
-    RFC 8252 7.3: a loopback address with any port; which of its names the provider accepts is in the provider's row.
+    It never comes from a request. `loopback_host`: the name of this computer that the provider accepts. `port`: of a
+    program on this computer that waits for the redirect (RFC 8252 7.3).
     """
     if public := appliance.settings.text("server.public_url").rstrip("/"):
         return public + _CALLBACK_PATH
@@ -565,7 +589,9 @@ def redirect_uri(appliance: Appliance, loopback_host: str, port: int | None = No
 
 
 def require_redirectable_url(public_url: str) -> None:
-    """Raise Conflict if no provider would redirect to this address: they require HTTPS except for this computer."""
+    """Raise Conflict if providers would not redirect to this address. They require HTTPS, except for the person's own
+    computer.
+    """
     place = urlsplit(public_url)
     if public_url and place.scheme != "https" and place.hostname not in _THIS_COMPUTER:
         raise Conflict(reason=_NOT_REDIRECTABLE.format(address=public_url))
@@ -587,9 +613,10 @@ def _check_sign_in(provider: OAuthProvider, request: StartOAuthSignInRequest) ->
 def _to_sign_in_request(
     appliance: Appliance, caller: Caller, provider: OAuthProvider, request: StartOAuthSignInRequest
 ) -> SignInRequest:
-    """Return the request for the flow.
+    """Return the parameters of an OAuth sign-in.
 
-    Raises NotFound or Denied if the mailbox is not the caller's own, and PlanDenied if the license allows no more.
+    Raises NotFound or Denied if the request names a mailbox that is not the caller's own, and PlanDenied if the license
+    allows no further mailbox.
     """
     email = request.email or None
     if request.account_id is UNSET:
@@ -647,7 +674,11 @@ def _finish_flow(
 
 
 def _read_callback(request: CompleteOAuthSignInRequest) -> tuple[str, Mapping[str, str]]:
-    """Return the parameters of the completed sign-in, and their place in the request. Raises Invalid."""
+    """Return the JSON pointer of the sign-in's result in the request, and the result by name (`state`, `code`,
+    `error`).
+
+    Raises Invalid if the request has neither `state` nor a complete `redirectUrl`, or has both.
+    """
     if request.redirect_url is UNSET:
         if request.state is UNSET:
             raise Invalid.at("/state", "Give `state` and `code`, or `redirectUrl`.")
@@ -663,7 +694,9 @@ def _read_callback(request: CompleteOAuthSignInRequest) -> tuple[str, Mapping[st
 
 
 def _read_callback_query(address: str) -> dict[str, str]:
-    """Return the query of the provider's redirect, or of the console page that it led to."""
+    """Return the parameters in the address that the browser was redirected to, or in that of the console page
+    after it.
+    """
     try:
         parts = urlsplit(address)
         query = parts.query or parts.fragment.partition("?")[2]
@@ -675,7 +708,10 @@ def _read_callback_query(address: str) -> dict[str, str]:
 
 @contextmanager
 def _translate_flow_errors(provider: OAuthProvider, path: str) -> Iterator[None]:
-    """Turn the errors of a sign-in flow into API errors."""
+    """Raise API errors in place of the errors of a sign-in flow inside the block.
+
+    `path`: the JSON pointer of the sign-in's result in the request.
+    """
     try:
         yield
     except StateUnknown as unknown:

@@ -1,9 +1,10 @@
-"""Operations: functions whose signature is the contract, and the checks around them.
+"""Operations: functions that every interface offers. Their signature defines input and result; checks come before them.
 
     HTTPS (403) -> caller (401) -> session (403) -> mailbox (404) -> rights (403) -> input (400) -> the function
 
-The parameters after `appliance` and `caller` are what the caller gives: a mailbox (`Account`, named by `accountId`), a
-body (a struct, or a choice of structs), and single values (path, query, header, flag or tool argument).
+The first parameters of the function are `appliance` and `caller`. The others come from the request: a mailbox
+(`Account`, named by `accountId`), a body (a struct, or one of several), and single values (path, query, header, flag or
+tool argument).
 """
 
 import hashlib
@@ -61,7 +62,7 @@ _MAX_TOKEN_LENGTH = 200
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a request: the peer's address, whether it is this computer, and whether the request came over
+    """The origin of a request: the client's address, whether it is this computer, and whether the request came over
     HTTPS.
     """
 
@@ -71,7 +72,7 @@ class Origin:
 
     @property
     def is_private(self) -> bool:
-        """Whether the connection cannot be read by others on the way."""
+        """Whether nobody else can read the connection: it is local or uses HTTPS."""
         return self.is_local or self.is_secure
 
 
@@ -80,8 +81,8 @@ LOCAL = Origin(None, is_local=True, is_secure=True)
 
 @dataclass(frozen=True)
 class Caller:
-    """The caller of an operation. Without a credential, it is anybody, or the operator of this computer, who is not a
-    member.
+    """The caller of an operation. `credential` is None for an anonymous caller, and for the operator of this computer
+    (`is_operator`), who is not a member.
     """
 
     origin: Origin
@@ -91,24 +92,24 @@ class Caller:
 
     @property
     def member(self) -> Member:
-        """The member behind the credential. Raises Unauthenticated if there is none."""
+        """The member that the credential belongs to. Raises Unauthenticated if there is no credential."""
         return self.required_credential.member
 
     @property
     def required_credential(self) -> FoundCredential:
-        """The credential. Raises Unauthenticated if there is none."""
+        """The credential of the request. Raises Unauthenticated if there is none."""
         if self.credential is None:
             raise Unauthenticated
         return self.credential
 
     @property
     def kind(self) -> Literal["anonymous", "session", "api_key"]:
-        """The kind of credential that the request came with."""
+        """The kind of credential of the request; `anonymous` if there is none."""
         return "anonymous" if self.credential is None else self.credential.kind
 
     @property
     def actor(self) -> Actor:
-        """The caller as the audit log names it."""
+        """The caller as recorded in the audit log."""
         address = self.origin.client_address
         if self.credential is None:
             return Actor("local" if self.origin.is_local else "system", client_address=address)
@@ -116,16 +117,19 @@ class Caller:
 
 
 def is_operator(secret: str | None, token: str | None, origin: Origin) -> bool:
-    """Whether a bearer token is the secret of this run. Only people who can read `run.json` have it."""
+    """Whether the bearer token proves that the caller operates this computer.
+
+    `secret`: the value in the file `run.json`, new at each start. Only people who can read that file know it.
+    """
     if secret is None or not token or not origin.is_local:
         return False
     return hmac.compare_digest(secret.encode(), token.encode("utf-8", "surrogatepass"))
 
 
 def identify(store: Store, token: str | None, origin: Origin) -> Caller:
-    """Return the caller with this bearer token.
+    """Return the caller that a bearer token belongs to.
 
-    Raises Unauthenticated without a valid token, and MemberSuspended for a token of a suspended member.
+    Raises Unauthenticated if there is no valid token, and MemberSuspended if it belongs to a suspended member.
     """
     if not token or len(token) > _MAX_TOKEN_LENGTH:
         raise Unauthenticated
@@ -141,10 +145,10 @@ def identify(store: Store, token: str | None, origin: Origin) -> Caller:
 
 
 def recheck_caller(store: Store, caller: Caller, *needed: Capability) -> FoundCredential:
-    """Check the caller's rights again, inside the transaction that saves: they may change while a request waits.
+    """Check the caller's rights again and return their credential as it is now. Call inside the transaction that saves.
 
-    Returns the credential as it is now. Raises Unauthenticated if the session or key has ended, MemberSuspended, and
-    Denied if it no longer has any of the capabilities.
+    Rights may change while a request waits. Raises Unauthenticated if the session or key has ended, MemberSuspended,
+    and Denied if the caller now has none of the `needed` capabilities.
     """
     found = store.credentials.find_current(caller.required_credential)
     if found is None:
@@ -156,8 +160,11 @@ def recheck_caller(store: Store, caller: Caller, *needed: Capability) -> FoundCr
 
 
 def recheck_owner(store: Store, caller: Caller, account_id: str) -> None:
-    """Check the caller again like `recheck_caller`, and that the mailbox belongs to them. Raises NotFound if it does
-    not.
+    """Check again that the caller's credential is valid and that they own the mailbox. Call inside the transaction that
+    saves.
+
+    Raises Unauthenticated, MemberSuspended, NotFound if they have no access to the mailbox, and Denied if they do not
+    own it.
     """
     found = recheck_caller(store, caller)
     require_owner(require_account(store, found, account_id), found.member.id)
@@ -173,7 +180,9 @@ RequestCheck = Callable[[Appliance, Caller, Mapping[str, str]], None]
 
 
 class Access(Enum):
-    """The kind of caller that an operation accepts."""
+    """The kind of caller that an operation accepts: anybody, callers on this computer, any credential, or only a
+    session.
+    """
 
     ANYBODY = "anybody"
     LOCAL = "local"
@@ -183,14 +192,17 @@ class Access(Enum):
 
 @dataclass(frozen=True)
 class Rights:
-    """The requirements for a caller of an operation.
+    """The requirements for callers of an operation, declared once.
 
-    `needs`: one of these capabilities. `needs_of`: the capability that a decoded body requires. `role`: only members
-    with this role. `owner`: only the mailbox's owner. `any_mailbox_with`: this capability gives access to every
-    mailbox; the operation must not show any mail. `check_account`, `check_request`: checks that depend on what the
-    request names. `https`: HTTPS is required from other computers. `https_of`: whether a decoded body requires that.
-    `operator`: the operator may call it too, on this computer and with the secret of this run; nothing else is required
-    of them.
+    - needs: The caller must have one of these capabilities.
+    - needs_of: Returns the capability that a decoded body requires instead; None for no special one.
+    - https: HTTPS is required from other computers.
+    - https_of: Returns whether a decoded body requires HTTPS.
+    - role: Only members with this role.
+    - owner: Only the owner of the mailbox.
+    - any_mailbox_with: A capability that gives access to every mailbox. The operation must not show any mail.
+    - check_account, check_request: Further checks, which depend on the values of the request.
+    - operator: The operator of this computer may call it too, without any other requirement (see `is_operator`).
     """
 
     access: Access = Access.CREDENTIAL
@@ -206,7 +218,10 @@ class Rights:
     operator: bool = False
 
     def identify(self, appliance: Appliance, origin: Origin, token: str | None) -> Caller:
-        """Return the caller. Raises HttpsRequired, LocalOnly, Unauthenticated, MemberSuspended, SessionRequired."""
+        """Return the caller of a request, if this kind of caller is accepted.
+
+        Raises HttpsRequired, LocalOnly, Unauthenticated, MemberSuspended, or SessionRequired.
+        """
         if self.https and not origin.is_private:
             raise HttpsRequired
         if self.access is Access.LOCAL and not origin.is_local:
@@ -221,7 +236,7 @@ class Rights:
         return caller
 
     def get_account(self, appliance: Appliance, caller: Caller, account_id: str) -> Account:
-        """Return the mailbox that a request names. Raises NotFound."""
+        """Return the mailbox that a request names. Raises NotFound if the caller has no access to it."""
         everywhere = self.any_mailbox_with is not None and self.any_mailbox_with in caller.capabilities
         return permissions.require_account(
             appliance.store, caller.required_credential, account_id, everywhere=everywhere
@@ -235,7 +250,11 @@ class Rights:
         values: Mapping[str, str],
         body: Callable[[], object],
     ) -> None:
-        """Raise Denied, HttpsRequired or NotFound unless the caller may. `body`: None if it cannot be read."""
+        """Raise Denied, HttpsRequired or NotFound if the caller does not meet the requirements.
+
+        `account`: the mailbox that the request names, if any. `values`: the single values of the request. `body`:
+        returns the decoded body, or None if it is not valid.
+        """
         if caller.is_operator:
             return
         if self.https_of is not None and not caller.origin.is_private and self.https_of(body()):
@@ -249,7 +268,11 @@ class Rights:
             self._check_account(appliance, caller, account, values)
 
     def require_capability(self, caller: Caller, body: Callable[[], object]) -> None:
-        """Raise Denied, naming the missing capability: the one that the body requires, if it can be read."""
+        """Raise Denied, naming the missing capability, unless the caller has one that the operation or the body
+        requires.
+
+        `body`: returns the decoded body, or None if it is not valid.
+        """
         asked = None if self.needs_of is None else self.needs_of(body())
         permissions.require_capability(caller.capabilities, self.needs if asked is None else (asked,))
 
@@ -273,19 +296,23 @@ _RETRY_AFTER = 5
 
 
 class RequestHash(str):
-    """The fingerprint of a request, which distinguishes a retry from another request (see `Operation.fingerprint`)."""
+    """A hash of a request. A retry has the same hash, another request has not (see `Operation.fingerprint`)."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Request:
-    """The input from an interface: single values as text, their places, and the body, raw or already decoded.
+    """The input of an operation, as an interface received it.
 
-    `media_type`: the declared type of the body; None if the interface has only one. `faults`: errors that the interface
-    itself found; they are reported with other input errors, after the checks of caller and mailbox.
-    `is_body_discarded`: the body was over the limit. `postponed_bytes`: the size of the body, if no memory was free for
-    it.
+    - values: Single values, as text, by name.
+    - places: The part of the request that each value comes from: `path`, `query` or `header`.
+    - body: The body, as bytes or decoded; None if there is none.
+    - media_type: The declared type of the body; None if the interface has only one type.
+    - is_body_discarded: The body was over the limit, so it was not kept.
+    - postponed_bytes: The size of a body for which no memory was free; 0 if there was.
+    - faults: Errors that the interface found itself. They are reported with other input errors, after the checks of
+      caller and mailbox.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -298,7 +325,9 @@ class Request:
 
 
 class Operation(Generic[P, R]):
-    """A function that every interface can offer."""
+    """A function that every interface can offer, with the requirements for its callers and a description of its
+    input.
+    """
 
     def __init__(
         self,
@@ -322,11 +351,15 @@ class Operation(Generic[P, R]):
             self._add_parameter(name, hints[name], given.default)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return the function itself, for callers inside the appliance, without the checks of `call`."""
+        """Call the function directly, for code inside the appliance. The checks of `call` are skipped."""
         return self.function(*args, **kwargs)
 
     def call(self, appliance: Appliance, origin: Origin, token: str | None, request: Request) -> OperationResult[Any]:
-        """Check everything, in the one order, then run the function."""
+        """Check the caller and the input, in the order that the module describes, then run the function and return its
+        result.
+
+        Raises Problem.
+        """
         caller = self.rights.identify(appliance, origin, token)
         given: dict[str, Any] = {}
         account = None
@@ -345,9 +378,7 @@ class Operation(Generic[P, R]):
                 appliance.events.publish(LargeWorkEnded())
 
     def fingerprint(self, values: Mapping[str, str], body: object) -> RequestHash:
-        """Return the SHA-256 (hex) of method, path and canonical body of the REST call that this operation corresponds
-        to.
-        """
+        """Return the SHA-256 (hex) of a request: method, path and canonical body of the corresponding REST call."""
         method, _, template = (self.fingerprint_route or "").partition(" ")
         path = template.format(**values)
         digest = hashlib.sha256(f"{method}\n{path}\n".encode("utf-8", "surrogatepass"))
@@ -367,7 +398,9 @@ class Operation(Generic[P, R]):
             self.parameters[parameter.wire] = parameter
 
     def _body_or_none(self, request: Request) -> object:
-        """Return the decoded body, as far as it can be read; its faults are reported later."""
+        """Return the decoded body, or None if it is not valid. Its errors are reported later, after the checks of the
+        caller.
+        """
         try:
             return self._decode_body(request)
         except Problem:
@@ -434,10 +467,11 @@ def operation(
     body_limit: int = JSON_LIMIT,
     stands_for: str | None = None,
 ) -> Callable[[Callable[P, R]], Operation[P, R]]:
-    """Make a function an operation. For the requirements on callers, see `Rights`.
+    """Return a decorator that makes a function an operation. `Rights` describes the requirements for callers.
 
-    `asks_servers`: it waits for remote servers, so only a few run at once. `stands_for`: the REST call whose
-    fingerprint identifies its retries.
+    `asks_servers`: the function waits for remote servers, so only a few of its calls run at once. `body_limit`: the
+    maximum size of a body, in bytes. `stands_for`: the REST call, such as `POST /accounts/{accountId}/send`, that is
+    hashed to recognize retries.
     """
     needed = (needs,) if isinstance(needs, Capability) else needs
     rights = Rights(
@@ -453,7 +487,10 @@ def _result_type(annotation: Any) -> Any:
 
 
 def _locate_details(problem: Invalid, places: Mapping[str, str]) -> None:
-    """Name the places of single values: `cursor` becomes `query:cursor`. Pointers into the body stay unchanged."""
+    """Change the details of a problem to name the place of single values: `cursor` becomes `query:cursor`.
+
+    `places`: the part of the request of each value. JSON pointers into the body stay unchanged.
+    """
     problem.details = tuple(
         Detail(value_pointer(places[d.path], d.path), d.message) if d.path in places else d for d in problem.details
     )

@@ -1,7 +1,9 @@
-"""Prepare a message: resolved, composed, and locked until it is accepted. Sends and previews share every check.
+"""Prepares a message for sending: checks it, composes it, and locks its draft until it is accepted.
 
-inline ......... resolved and composed                       refused at the place of the fault
-saved draft .... its raw message, made ready to send         refused at /draftId
+Sends and previews use the same checks:
+
+inline ......... checked and composed                        an error names the invalid field
+saved draft .... its raw message, made ready to send         an error names /draftId
 forward ........ composed around the original
 """
 
@@ -70,15 +72,17 @@ _FEWER_FILES_ADVICE = "Send fewer or smaller files."
 
 @dataclass(frozen=True)
 class ResolvedMessage:
-    """A message ready to be composed, and warnings for its sender."""
+    """A message with sender, recipients and subject filled in, ready to be composed, and warnings for its sender."""
 
     outgoing: OutgoingMessage
     warnings: tuple[str, ...] = ()
 
 
 def resolve_message(store: Store, account: Account, message: SendEmailRequest) -> ResolvedMessage:
-    """Return the message ready to be composed. Raises Invalid with the place of the fault, and NotFound for an unknown
-    parent.
+    """Check a message to send, and fill in its sender, recipients and subject.
+
+    Raises Invalid with the invalid field, also for an empty message or one without recipients, and NotFound if the
+    message to reply to does not exist.
     """
     resolved = resolve_draft(store, account, message)
     outgoing = resolved.outgoing
@@ -92,7 +96,11 @@ def resolve_message(store: Store, account: Account, message: SendEmailRequest) -
 
 
 def resolve_draft(store: Store, account: Account, message: DraftRequest) -> ResolvedMessage:
-    """Resolve a message that may have no recipients yet; otherwise like `resolve_message`."""
+    """Check a message to save as a draft, which may lack recipients and text, and fill in its sender, recipients and
+    subject.
+
+    Raises Invalid with the invalid field, and NotFound if the message to reply to does not exist.
+    """
     require_recipient_lists({"to": message.to or (), "cc": message.cc or (), "bcc": message.bcc or ()})
     _check_texts(message)
     _check_attachments(message.attachments)
@@ -104,7 +112,7 @@ def resolve_draft(store: Store, account: Account, message: DraftRequest) -> Reso
 
 
 def require_recipient_lists(lists: Mapping[str, Sized]) -> None:
-    """Raise Invalid if there are too many recipients, at the list that exceeds the limit."""
+    """Raise Invalid if the lists have too many recipients together. The error names the list that exceeds the limit."""
     count = 0
     for name, addresses in lists.items():
         count += len(addresses)
@@ -112,7 +120,7 @@ def require_recipient_lists(lists: Mapping[str, Sized]) -> None:
 
 
 def require_recipient_count(recipients: int, path: str) -> None:
-    """Raise Invalid if there are too many recipients."""
+    """Raise Invalid if there are more recipients than allowed. `path`: the JSON pointer that the error names."""
     if recipients > MAX_RECIPIENTS:
         raise Invalid.at(path, f"A message can have at most {MAX_RECIPIENTS} recipients.")
 
@@ -120,7 +128,10 @@ def require_recipient_count(recipients: int, path: str) -> None:
 def require_attachment_sizes(
     sizes: Iterable[int], path: str = "/attachments", advice: str = _FEWER_FILES_ADVICE
 ) -> None:
-    """Raise Invalid if there are too many files, or too large ones."""
+    """Raise Invalid if there are too many attachments, or if they are too large together.
+
+    `sizes`: the bytes of each. `path`: the JSON pointer that the error names. `advice`: the next step, for the error.
+    """
     found = list(sizes)
     if len(found) > MAX_ATTACHMENTS:
         raise Invalid.at(path, f"A message can have at most {MAX_ATTACHMENTS} attachments.")
@@ -133,9 +144,10 @@ def require_attachment_sizes(
 
 
 def compose_message(outgoing: OutgoingMessage, date: datetime, reader: HtmlReader = TAG_READER) -> ComposedMessage:
-    """Return the composed message, with a new Message-ID, and a plain text beside its HTML.
+    """Return the message in Internet Message Format, with a new Message-ID. If it has only HTML, plain text is made
+    from it.
 
-    Raises Invalid for values that a header field cannot contain.
+    Raises Invalid if a header field cannot contain a value.
     """
     try:
         return compose(with_plain_text(outgoing, reader), message_id=new_message_id(outgoing.sender.email), date=date)
@@ -145,9 +157,10 @@ def compose_message(outgoing: OutgoingMessage, date: datetime, reader: HtmlReade
 
 
 def get_sender(store: Store, account: Account, given: str | UnsetType = UNSET) -> Address:
-    """Return the sender of a message: the mailbox's own address, or another address that it can send as.
+    """Return the sender of a message. `given`: the address in the request; if omitted, the mailbox's own address is
+    used.
 
-    Raises Invalid if the given address is neither.
+    Raises Invalid if the mailbox cannot send as the given address.
     """
     for each in store.sender_addresses.list_of(account):
         if given is UNSET or same_mailbox(given, each.email):
@@ -156,8 +169,10 @@ def get_sender(store: Store, account: Account, given: str | UnsetType = UNSET) -
 
 
 def read_addresses(name: str, addresses: tuple[Recipient, ...] | UnsetType) -> tuple[Address, ...] | None:
-    """Return the addresses of a given list; None if it was omitted. Raises Invalid for an address that cannot receive
-    mail.
+    """Return the addresses of a recipient list; None if the request omits it. `name`: the field of the list, such as
+    `to`.
+
+    Raises Invalid for an address that cannot receive mail.
     """
     if addresses is UNSET:
         return None
@@ -202,7 +217,7 @@ def _resolve_recipients(store: Store, account: Account, message: DraftRequest) -
 
 
 def _get_parent(store: Store, account: Account, message_id: str) -> Message:
-    """Return the message that is answered. Raises NotFound, with its place in the request."""
+    """Return the message to reply to. Raises NotFound, naming the field of the request."""
     try:
         parent, _ = store.messages.get(account.id, message_id)
     except NotFound as error:
@@ -212,7 +227,10 @@ def _get_parent(store: Store, account: Account, message_id: str) -> Message:
 
 
 def _left_out_warnings(found: ReplyRecipients) -> tuple[str, ...]:
-    """Warn about reply recipients whose addresses cannot be used. Without a mark: the sender of a mail chose them."""
+    """Return a warning about recipients that a reply leaves out because their addresses cannot be used.
+
+    It is not marked as the appliance's own text, since the sender of the original chose these addresses.
+    """
     if not found.left_out:
         return ()
     more = len(found.left_out) - _MAX_NAMED
@@ -247,7 +265,7 @@ def _check_attachments(attachments: tuple[NewAttachment, ...]) -> None:
 
 
 def _strip_brackets(content_id: str) -> str:
-    """Return a content ID without the brackets of its header field (RFC 2392), which some clients include."""
+    """Return a content ID without enclosing `<` and `>` (RFC 2392), which some clients include."""
     return content_id[1:-1] if content_id.startswith("<") and content_id.endswith(">") else content_id
 
 
@@ -263,9 +281,11 @@ _DECISION_PATIENCE = 10.0
 
 @contextmanager
 def decision_lock(appliance: Appliance, *about: Hashable) -> Iterator[None]:
-    """Hold an I/O slot and the locks of these keys: a draft's ID, or an idempotency key with its credential.
+    """Allow one request at a time to decide about a draft or an idempotency key, until the block ends.
 
-    Raises BeingDecided if others hold a lock, and ServersBusy if only the slots are all in use.
+    `about`: the draft's ID, or an idempotency key with its credential. Also takes a slot for slow requests. If another
+    request holds a lock, waits for it for some seconds. Raises BeingDecided if that is not enough or no slot is free
+    for waiting, and ServersBusy if only the slots are all in use.
     """
     with ExitStack() as held:
         has_place = False
@@ -282,7 +302,9 @@ def decision_lock(appliance: Appliance, *about: Hashable) -> Iterator[None]:
 
 
 def _acquire(held: ExitStack, appliance: Appliance, about: Hashable, seconds: float) -> bool:
-    """Whether the lock was acquired in time; then `held` keeps it."""
+    """Try to acquire the lock of `about` within `seconds`. Returns whether that succeeded; closing `held`
+    releases it.
+    """
     with ExitStack() as tried:
         is_mine = tried.enter_context(appliance.drafts.decision_locks.try_lock(about, seconds))
         if is_mine:
@@ -298,10 +320,10 @@ _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 @dataclass(frozen=True)
 class PreparedMessage:
-    """A message ready to be accepted.
+    """A complete message that can be accepted for sending.
 
-    `draft_id`, `draft_version`: the saved draft that it was made from. `parent_id`: the message that it replies to or
-    forwards. `warnings`: for its sender.
+    `draft_id`, `draft_version`: the saved draft that it was made from, and its version. `parent_id`: the message that
+    it replies to or forwards. `warnings`: warnings for its sender.
     """
 
     message: ComposedMessage
@@ -324,10 +346,12 @@ def prepare_message(
     message: SendDraftRequest | SendEmailRequest,
     *request: Hashable,
 ) -> Iterator[PreparedMessage]:
-    """Prepare a message. Until the context ends, no other request changes or sends its draft.
+    """Yield a message that is ready to be sent. If it is a saved draft, no other request can change or send it in the
+    block.
 
-    `request`: identifies the request and its retries. Raises Invalid with the place of the fault, NotFound for an
-    unknown parent, DraftInUse, and for a draft BeingDecided and errors of its mail server.
+    `request`: values that identify the request and its retries, to be locked too. Raises Invalid with the invalid
+    field, and NotFound if the message to reply to does not exist. For a draft also DraftInUse, BeingDecided, and errors
+    of its mail server.
     """
     now = appliance.clock.now()
     send_at = read_send_at(message.send_at, now)
@@ -339,7 +363,7 @@ def prepare_message(
 
 
 def sending_quotas(settings: Settings) -> tuple[Quota, ...]:
-    """Return the sending limits, as configured."""
+    """Return the configured limits on the number of sent messages; empty if none is set."""
     rows = (
         Quota("credential", settings.number("sending.credential_per_hour"), _HOUR),
         Quota("credential", settings.number("sending.credential_per_day"), _DAY),
@@ -398,7 +422,9 @@ def _prepare_draft(
 
 
 def _draft_sender(store: Store, account: Account, source: bytes) -> Address:
-    """Return the sender of a draft: the one that it names if the mailbox can send as that, else its own address."""
+    """Return the sender of a draft: its From address if the mailbox can send as that, otherwise the mailbox's own
+    address.
+    """
     try:
         found = parse_message(source.partition(b"\r\n\r\n")[0] + b"\r\n\r\n").sender
         return get_sender(store, account, UNSET if found is None else found.email)
@@ -407,7 +433,9 @@ def _draft_sender(store: Store, account: Account, source: bytes) -> Address:
 
 
 def _read_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> tuple[bytes, str | None]:
-    """Return the draft as it is at the server, and its version. Raises Invalid if it does not exist."""
+    """Return the raw draft and its version, as they are on the mail server. Raises Invalid if the draft does not
+    exist.
+    """
     may_delete = Capability.MAIL_DELETE in caller.capabilities  # it is removed once it has been sent
     try:
         draft = appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
@@ -425,7 +453,9 @@ def _require_size(size: int) -> None:
 
 
 def find_thread(store: Store, account: Account, outgoing: OutgoingMessage) -> str | None:
-    """Return the conversation that a message belongs to, by the message that it answers."""
+    """Return the ID of the conversation that a new message belongs to, by the messages that it refers to; None if it
+    starts one.
+    """
     return _find_thread_by_ids(store, account, (*outgoing.references, outgoing.in_reply_to or ""))
 
 
@@ -434,7 +464,9 @@ def _find_thread_by_ids(store: Store, account: Account, ids: tuple[str, ...]) ->
 
 
 def _find_parent_id(store: Store, account: Account, read: ParsedMessage) -> str | None:
-    """Return the message that a draft answers, if it is stored."""
+    """Return the ID of the message that a draft replies to; None if it is not a reply, or that message is not
+    stored.
+    """
     answered = canonical_message_id(read.in_reply_to[0]) if read.in_reply_to else None
     return None if answered is None else store.messages.find_by_message_id(account.id, answered)
 
@@ -452,9 +484,11 @@ _FILES, _WITHOUT = (
 def prepare_forward(
     appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, key: Hashable
 ) -> Iterator[PreparedMessage]:
-    """Prepare a forward. Until the context ends, no other request with this key is decided.
+    """Yield a forward that is ready to be sent. In the block, no other request with the same idempotency key is
+    processed.
 
-    Raises Invalid with the place of the fault, NotFound, BeingDecided, and errors of the mail server.
+    `key`: identifies the request and its retries. Raises Invalid with the invalid field, NotFound, BeingDecided, and
+    errors of the mail server.
     """
     sender = get_sender(appliance.store, account, request.from_)
     to, cc = read_addresses("to", request.to) or (), read_addresses("cc", request.cc) or ()
@@ -466,7 +500,10 @@ def prepare_forward(
 def _prepare_around(
     appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, empty: OutgoingMessage
 ) -> PreparedMessage:
-    """Prepare a message that quotes the original and contains no other text."""
+    """Return a forward: the quoted original with the sender's comment, and its attachments.
+
+    `empty`: the message to fill, with sender and recipients only.
+    """
     source = _read_original(appliance, account, message_id)
     reader = appliance.html_readers.for_request()
     quoted = _quote_original(source, request, reader)

@@ -1,4 +1,4 @@
-"""Send and forward: all sends of every interface pass here; each idempotency key submits at most one message."""
+"""Operations that send and forward messages. Each idempotency key submits at most one message, over any interface."""
 
 import time
 from collections.abc import Iterator
@@ -128,8 +128,10 @@ def _submit(
     request_hash: str,
     preparation: AbstractContextManager[PreparedMessage],
 ) -> OperationResult[Delivery | LegacySendResult]:
-    """Return the delivery of this key: the existing one, regardless of later changes to drafts and quotas, or a new
-    one.
+    """Return the delivery of an idempotency key. If there is none yet, accept the message and wait for its outcome.
+
+    An existing delivery is returned unchanged, even if drafts or limits have changed since. `preparation`: prepares the
+    message, only if it is needed.
     """
     store, credential = appliance.store, caller.required_credential
     earlier = store.legacy_keys.find(credential.id, key, request_hash)
@@ -188,9 +190,11 @@ def _publish_accepted(appliance: Appliance, delivery: Delivery) -> None:
 def _wait_for_outcome(
     appliance: Appliance, caller: Caller, accepted: AcceptedDelivery, row: ParsedMessage | None
 ) -> OperationResult[Delivery | LegacySendResult]:
-    """Wait for the outcome and return it; without a free worker or in time, return the delivery in its current state.
+    """Wait for the outcome of an accepted delivery and return it. If it takes too long, or no worker may wait, return
+    the current status.
 
-    Once a retry has been shown a delivery, it is never withdrawn: if it is not sent, it ends as `failed`.
+    Once a client has been shown a delivery, it cannot be undone: if the message is not sent, it ends as `failed`.
+    Otherwise the key becomes free again and the reason is raised.
     """
     operation_id, deliveries = accepted.delivery.operation_id, appliance.store.deliveries
     with appliance.io_slot() as has_place:
@@ -209,9 +213,9 @@ def _wait_for_outcome(
 
 
 def _wait_for_draft_removal(appliance: Appliance, operation_id: str, seconds: float) -> None:
-    """Wait until the sent draft is removed, so that a client that reads `succeeded` no longer finds it.
+    """Wait until the sent draft is removed, so that a client that gets `succeeded` no longer finds it.
 
-    The response is the same either way: slow removals continue, and the timer retries failed ones.
+    Waits at most `seconds`. A removal that takes longer continues in the background; failed ones are retried.
     """
     if seconds <= 0 or not appliance.post_send_tasks.is_draft_left(operation_id):
         return
@@ -225,7 +229,7 @@ def _wait_for_draft_removal(appliance: Appliance, operation_id: str, seconds: fl
 def _preview_warnings(
     appliance: Appliance, caller: Caller, account: Account, prepared: PreparedMessage
 ) -> Iterator[str]:
-    """Yield what else would prevent this caller from sending it, apart from the message itself."""
+    """Yield warnings about what would prevent this caller from sending the message, apart from the message itself."""
     if Capability.MAIL_SEND not in caller.capabilities:
         text = "{needed} is missing: this credential can preview this message but not send it."
         yield own_text(text, needed=Capability.MAIL_SEND)

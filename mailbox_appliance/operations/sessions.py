@@ -1,4 +1,4 @@
-"""Sign in and out: sessions, one's own name and password, and the limits of failed attempts."""
+"""Operations to sign in and out, on sessions and one's own profile; and the limits of failed sign-ins."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -52,7 +52,7 @@ _ATTEMPT_LOCKS = tuple(threading.Lock() for _ in range(64))
 
 @dataclass(frozen=True)
 class LoginAttempt:
-    """A sign-in attempt that is being checked."""
+    """A sign-in attempt in progress, and the counters of failed attempts that apply to it."""
 
     appliance: Appliance
     caller: Caller
@@ -64,7 +64,10 @@ class LoginAttempt:
         target: tuple[str, str] | None = None,
         outcome: Literal["failure", "denied"] = "failure",
     ) -> None:
-        """Count the failure and record it in the audit log. Call this before the answer leaves."""
+        """Count the failure and record it in the audit log. Call this before the response is sent.
+
+        `action`: the audit action. `target`: kind and ID of the member, if known.
+        """
         store = self.appliance.store
         with store.database.transaction():
             store.login_attempts.record_failure(self.limits.keys())
@@ -74,7 +77,11 @@ class LoginAttempt:
 
 @contextmanager
 def begin_attempt(appliance: Appliance, caller: Caller, limits: Mapping[str, int]) -> Iterator[LoginAttempt]:
-    """Check the limits of these buckets and take the lock of the first; a failure counts in all. Raises Throttled."""
+    """Yield a sign-in attempt, if no limit of failed attempts is reached. Raises Throttled otherwise.
+
+    `limits`: the maximum of failures for each counter, such as `email:ada@example.org`; a failure counts in all of
+    them. Attempts with the same first counter wait for each other.
+    """
     attempts = appliance.store.login_attempts
     turn = _ATTEMPT_LOCKS[hash(next(iter(limits))) % len(_ATTEMPT_LOCKS)]
     with ExitStack() as held:
@@ -96,12 +103,18 @@ def _count_refusals(meters: Counters) -> Iterator[None]:
 
 
 def email_bucket(email: str) -> str:
-    """Return the bucket for failed attempts with an email, in its canonical form."""
+    """Return the name of the counter of failed attempts with this email address; spellings that are equivalent share
+    it.
+    """
     return f"email:{email_key(email)}"
 
 
 def address_bucket(origin: Origin) -> str:
-    """Return the bucket for failed attempts from an address: one for this computer, IPv6 by /64 (one subscriber)."""
+    """Return the name of the counter of failed attempts from a client's address.
+
+    All requests from this computer share one. IPv6 addresses share one for each /64 network, since that is one
+    subscriber.
+    """
     if origin.is_local or origin.client_address is None:
         return "address:local"
     address = ip_address(origin.client_address.split("%")[0])
@@ -221,10 +234,13 @@ def begin_session(
     rehashed: str | None = None,
     logged_in_at: str | None = None,
 ) -> IssuedSession:
-    """Begin a session and record the sign-in. Call inside a transaction.
+    """Begin a session and record the sign-in in the audit log. Call inside a transaction.
 
-    `by`: the action that led to it, for the audit log. `rehashed`: the new hash of the password. `logged_in_at`: when
-    the password was given, if not now. If a member has too many sessions, the one unused longest is revoked.
+    - by: The audit action that led to it, such as `member.enroll`; None for a normal sign-in.
+    - rehashed: A new hash of the password to store, if the old one is outdated.
+    - logged_in_at: When the member gave the password, if not now.
+
+    If a member has too many sessions, the one that was unused for longest is revoked.
     """
     store, token = appliance.store, new_token("mbxs")
     store.members.mark_logged_in(member_id, rehashed=rehashed)
@@ -239,14 +255,20 @@ def begin_session(
 
 
 def end_sessions(appliance: Appliance, actor: Actor, member_id: str, keep: str | None = None) -> None:
-    """Revoke all sessions of a member, or all but `keep`, with an audit entry for each. Call inside a transaction."""
+    """Revoke all sessions of a member, with an audit entry for each. Call inside a transaction.
+
+    `keep`: ID of a session that stays valid.
+    """
     about = None if actor.member_id == member_id else member_id
     for ended in appliance.store.credentials.remove_sessions(member_id, keep):
         appliance.store.audit.record(actor, "session.revoke", ("session", ended), about=about)
 
 
 def require_unchanged_password(appliance: Appliance, member_id: str, hashed: str) -> None:
-    """Raise InvalidCredentials if the password changed since it was checked. Call inside a transaction."""
+    """Raise InvalidCredentials if the member's password changed since it was checked. Call inside a transaction.
+
+    `hashed`: the hash that was checked.
+    """
     try:
         is_same = appliance.store.members.get_password_hash(member_id) == hashed
     except NotFound as error:
@@ -269,8 +291,9 @@ def _try_log_in(appliance: Appliance, attempt: LoginAttempt, request: SignInRequ
 
 
 def _check_login(appliance: Appliance, attempt: LoginAttempt, request: SignInRequest) -> tuple[str, str]:
-    """Return the ID and password hash of the member whose password is right. Raises InvalidCredentials,
-    MemberSuspended.
+    """Check email and password. Returns the ID and password hash of the member.
+
+    Raises InvalidCredentials or MemberSuspended, after counting the failure.
     """
     members = appliance.store.members
     found = members.find_with_password(request.email)
@@ -351,7 +374,9 @@ def change_password(appliance: Appliance, caller: Caller, request: ChangePasswor
 
 
 def _require_current_password(appliance: Appliance, attempt: LoginAttempt, me: Member, password: str) -> str:
-    """Return the hash that the current password matches. Raises WrongPassword."""
+    """Return the stored password hash if the given password is right. Raises WrongPassword, after counting the
+    failure.
+    """
     hashed = appliance.store.members.get_password_hash(me.id)
     if not passwords.verify_password(password, hashed, hides_legacy=False) or hashed is None:
         attempt.record_failure("password.change", ("member", me.id))

@@ -1,4 +1,6 @@
-"""The configuration file, the settings that can change while running, and the HTTPS certificate."""
+"""The configuration file, the settings that can change while the appliance runs, and changes of the HTTPS
+certificate.
+"""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -41,7 +43,10 @@ from mailbox_appliance.tls.validate import validate_certificate
 
 
 def load_settings(file: Path, flags: Mapping[str, Value] | None = None) -> Settings:
-    """Return the settings of a configuration file, the environment and the flags. Raises BadSetting."""
+    """Return the settings from a configuration file, the environment and command-line flags. Raises BadSetting.
+
+    Unlike `settings.load`, this also checks the files and addresses that settings refer to.
+    """
     options = settings.load(file, flags=flags)
     require_ca_file(options.text("remote.ca_file"))
     providers.load_providers(options.text("remote.providers_file"))
@@ -60,7 +65,7 @@ def _require_public_address(url: str) -> None:
 
 
 def require_usable_config(file: Path) -> None:
-    """Raise Conflict if the configuration in a backup cannot be used here."""
+    """Raise Conflict if a configuration file from a backup is not valid on this computer."""
     try:
         load_settings(file)
     except BadSetting as error:
@@ -81,9 +86,9 @@ _CERTIFICATE_ACTIONS = ("certificate.make", "certificate.rotate", "certificate.i
 
 
 def ensure_certificate(appliance: Appliance, actor: Actor) -> bool:
-    """Create a certificate if there is none; return whether that was done. Raises CertificateUnusable.
+    """Create the HTTPS certificate if it does not exist. Returns whether it was created. Raises CertificateUnusable.
 
-    If there was one before, a warning is logged: clients have pinned it.
+    If an earlier one is missing, a warning is logged, since clients that pinned it refuse the new one.
     """
     files = CertificateFiles(appliance.folder)
     was_lost = is_certificate_lost(appliance)
@@ -95,23 +100,23 @@ def ensure_certificate(appliance: Appliance, actor: Actor) -> bool:
 
 
 def is_certificate_lost(appliance: Appliance) -> bool:
-    """Whether the certificate is missing, although there was one."""
+    """Whether there is no HTTPS certificate now, although the audit log shows that there was one."""
     return not CertificateFiles(appliance.folder).any_exists() and appliance.store.audit.has_action(
         *_CERTIFICATE_ACTIONS
     )
 
 
 def rotate_certificate(appliance: Appliance, actor: Actor) -> None:
-    """Replace the certificate with a new self-signed one. Raises CertificateUnusable."""
+    """Replace the HTTPS certificate with a new self-signed one. Raises CertificateUnusable."""
     pair = generate_certificate(own_names(appliance.settings), appliance.clock.now())
     with _record_change(appliance, actor, "certificate.rotate") as recorded:
         CertificateFiles(appliance.folder).replace(*pair, recorded)
 
 
 def import_certificate(appliance: Appliance, actor: Actor, certificate: bytes, key: bytes) -> tuple[str, ...]:
-    """Replace the certificate with the operator's. Returns warnings about possible problems for clients.
+    """Replace the HTTPS certificate with one that the operator provides. Returns warnings about problems for clients.
 
-    Raises Invalid for a certificate or key that cannot be used, and CertificateUnusable.
+    Raises Invalid for a certificate or key that cannot be used, and CertificateUnusable if the files cannot be written.
     """
     found = validate_certificate(certificate, key, appliance.clock.now())
     with _record_change(appliance, actor, "certificate.import") as recorded:
@@ -121,7 +126,10 @@ def import_certificate(appliance: Appliance, actor: Actor, certificate: bytes, k
 
 @contextmanager
 def _record_change(appliance: Appliance, actor: Actor, action: str) -> Iterator[Recorded]:
-    """Yield the function that writes the row; if the change fails after that, write a row about the failure."""
+    """Yield a function that records a new certificate in the audit log, to be called before it is used.
+
+    If the change fails after that, record the failure too.
+    """
     written: list[str] = []
     record = partial(appliance.store.audit.record, actor, action)
 
@@ -173,7 +181,7 @@ def _field(option: Option) -> tuple[str, Any, Any]:
 
 
 def _unknown_setting_text(name: str) -> str | None:
-    """Return the error for a setting that cannot change while running."""
+    """Return the error for a setting that can change only with a restart; None if no setting has this name."""
     if (option := BY_NAME.get(name)) is None:
         return None
     table, _, key = name.partition(".")
@@ -229,9 +237,10 @@ def update_settings(
 
 
 def change_settings(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> tuple[str, ...]:
-    """Store valid values and apply them; None removes a change. Returns warnings.
+    """Store new values of settings and apply them. None removes a stored value. Returns warnings.
 
-    Raises Conflict, and changes nothing, if the environment overrides a value, or HTTPS cannot be on with it.
+    `changes`: valid values by name. Raises Conflict if the environment or command line overrides one, and
+    HttpsNotOffered if HTTPS cannot run with them. Then nothing is changed.
     """
     with appliance.settings_lock:
         _require_not_overridden(appliance, changes)
@@ -256,7 +265,11 @@ def _shut_out_warnings(appliance: Appliance) -> Iterator[str]:
 
 
 def _require_certificate(appliance: Appliance, caller: Caller) -> None:
-    """Create the certificate that HTTPS needs. Done before the port opens, so that the audit log names the actor."""
+    """Create the certificate for HTTPS if it does not exist, before HTTPS is enabled, so that the audit log names the
+    caller.
+
+    Raises HttpsNotOffered if that fails.
+    """
     try:
         ensure_certificate(appliance, caller.actor)
     except CertificateUnusable as problem:
@@ -264,7 +277,9 @@ def _require_certificate(appliance: Appliance, caller: Caller) -> None:
 
 
 def _save_changes(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> StoredValues:
-    """Store the changes, with an audit entry for each; return the previous values."""
+    """Store the settings that differ from the stored ones, with an audit entry for each. Returns their previous
+    values.
+    """
     store = appliance.store
     with store.database.transaction(durable=True):
         stored = store.stored_settings.get_all()
@@ -277,7 +292,10 @@ def _save_changes(appliance: Appliance, caller: Caller, changes: Mapping[str, An
 
 
 def _restore_values(appliance: Appliance, caller: Caller, before: StoredValues) -> None:
-    """Undo a change that could not take effect. If that fails too, the stored values remain in force."""
+    """Store the previous values again after a change could not take effect.
+
+    If that fails too, it is logged, and the new values stay stored.
+    """
     store = appliance.store
     try:
         with store.database.transaction(durable=True):
@@ -298,7 +316,7 @@ def _put_value(appliance: Appliance, name: str, value: object) -> None:
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Whether two JSON values are the same; 1 and true are not."""
+    """Whether two JSON values are equal and of the same type; 1 and true are different."""
     return one == other and type(one) is type(other)
 
 
@@ -310,7 +328,9 @@ def _read_changes(request: UpdateSettingsRequest) -> Iterator[tuple[str, Any]]:
 
 
 def require_valid_values(changes: Mapping[str, Any], places: Mapping[str, str] | None = None) -> None:
-    """Raise Invalid for invalid values. `places`: the place of each setting in the request; default: its name."""
+    """Raise Invalid if a setting has an invalid value. `places`: the name of each setting's field in the request, if it
+    differs from its name.
+    """
     faults = [
         Detail(f"/{(places or {}).get(name, name)}", f"{name} {wrong}.")
         for name, value in changes.items()

@@ -219,9 +219,9 @@ def _is_administrator(caller: Caller) -> bool:
 
 
 def operator_warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str]:
-    """Yield warnings for operators, a sentence each. Every member may read them: they name no files.
+    """Yield warnings for the operator, one sentence each. They name no files, since every member may read them.
 
-    `crash`: included for those who may see it.
+    `crash`: the last crash, if the caller may see it.
     """
     low = appliance.settings.number("store.low_space_mib")
     trouble = None if appliance.https is None else appliance.https.trouble
@@ -254,7 +254,7 @@ def _store_status(appliance: Appliance) -> StoreStatus:
 
 
 def store_progress(long_work: ExclusiveJob) -> StoreProgress | UnsetType:
-    """Return the progress of long work on the store, while there is some."""
+    """Return the progress of the maintenance task that is running; UNSET if there is none."""
     now = long_work.current
     if now is None:
         return UNSET
@@ -343,7 +343,10 @@ def get_history(appliance: Appliance, caller: Caller, hours: Hours = 24) -> Hist
 
 
 def _whole_steps(now: datetime, seconds: int, step: int) -> tuple[datetime, datetime]:
-    """Return the beginning and end of whole steps, aligned to UTC; the last one contains now."""
+    """Return beginning and end of a period of at least `seconds`, in whole steps of `step` seconds aligned to UTC.
+
+    The last step contains `now`.
+    """
     end = int(now.timestamp()) // step * step + step
     length = -(-seconds // step) * step
     return datetime.fromtimestamp(end - length, UTC), datetime.fromtimestamp(end, UTC)

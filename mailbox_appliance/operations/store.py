@@ -152,7 +152,13 @@ def store_overview(
     migration: StoreMigration | None = None,
     problem: str | None = None,
 ) -> OperationResult[StoreOverview]:
-    """Return the status of the store in a data directory, with warnings about disk space. The store is not opened."""
+    """Return the status of the store in a data directory, without opening it, and a warning if disk space is low.
+
+    - store_format: Format of the store; None if it is not a store.
+    - pid: ID of the process that has the store open; None if there is none.
+    - migration: The upgrade that the store needs; None if it needs none.
+    - problem: Why the store cannot be opened; None if it can.
+    """
     database, low = folder / DATABASE_FILE, settings.number("store.low_space_mib")
     free, warning = files.free_bytes(folder), files.low_room_warning(database, low)
     newest = max(backups, key=lambda backup: backup.created_at, default=None)
