@@ -1,4 +1,4 @@
-"""The records that cross layers, all frozen, and how they are decoded. No behavior but what follows from their fields.
+"""Immutable records that several packages use, and how they are decoded. They have no behavior beyond their own fields.
 
 accounts     mailboxes: servers, sign-ins, folder roles, states, OAuth applications
 backups      backups, and checks of the store
@@ -8,5 +8,5 @@ decoding     typed values from JSON and MessagePack; the only caller of msgspec'
 deliveries   sends: what is accepted, how far it is, how it ended
 members      members, sessions, API keys, capabilities, the audit log
 messages     messages as they are read, searched, written and acted on
-sync         folders and messages as a mail server and the mirror describe them
+sync         folders and messages as a mail server reports them and as the store keeps them
 """

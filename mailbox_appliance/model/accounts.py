@@ -12,7 +12,9 @@ OAuthProvider = Literal["google", "outlook"]
 
 @dataclass(frozen=True)
 class OAuthApp:
-    """An application registered with a provider, through which members connect mailboxes. Its repr hides the secret."""
+    """An application registered with Google or Microsoft, through which members connect mailboxes. Its repr hides the
+    secret.
+    """
 
     provider: OAuthProvider
     client_id: str
@@ -76,7 +78,7 @@ class Endpoint:
     """Address and credentials of one mail server. Its repr hides password and token.
 
     `token`: an OAuth access token (RFC 6750), used instead of the password if there is one. It is valid for about an
-    hour; two endpoints that differ only in it are equal.
+    hour, so endpoints that differ only in the token count as equal.
     """
 
     host: str
@@ -102,10 +104,13 @@ SendsVia = Literal["smtp", "graph"]
 
 @dataclass(frozen=True)
 class OAuthLogin:
-    """The credentials of a mailbox that was connected through OAuth: the refresh token brings access tokens.
+    """The credentials of a mailbox that was connected through OAuth.
 
-    `email`: the address of the mailbox, by which IMAP and SMTP know it. `username`: the address of the person who
-    signed in, which differs for a shared mailbox. `by_device`: the sign-in was a device flow.
+    - email: Address of the mailbox, by which IMAP and SMTP know it.
+    - username: Address of the person who signed in, which differs for a shared mailbox.
+    - by_device: Whether the sign-in was a device flow, in which the person enters a code on any device.
+
+    The refresh token is exchanged for access tokens.
     """
 
     provider: OAuthProvider
@@ -117,7 +122,7 @@ class OAuthLogin:
 
     @property
     def is_shared(self) -> bool:
-        """Whether the mailbox belongs to another person than the one who signed in."""
+        """Whether the mailbox has another address than the person who signed in."""
         return self.username.lower() != self.email.lower()
 
 

@@ -1,4 +1,4 @@
-"""The base of all that clients see and send: camelCase, optional fields left out while UNSET; marked warnings."""
+"""The base classes of all JSON that clients send and get, and texts that are marked as the appliance's own."""
 
 import re
 from enum import StrEnum
@@ -15,11 +15,11 @@ Timestamp = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 
 class Wire(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A value as clients see it."""
+    """Base class of values in responses. Field names become camelCase; UNSET fields are left out."""
 
 
 class Input(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A body as clients send it."""
+    """Base class of request bodies. Field names are camelCase; unknown fields are refused."""
 
 
 class Deletion(Wire, frozen=True, kw_only=True):
@@ -55,16 +55,19 @@ _STORED_MARK = "\x01"
 
 
 class OwnText(str):
-    """A text that holds only words and numbers of the appliance: nothing of a message, a person or a server."""
+    """A text that contains only words and numbers of the appliance, nothing from a message, a person or a server.
+
+    So AI agents can trust it; other warnings may quote strangers.
+    """
 
     __slots__ = ()
 
 
 def own_text(template: str, /, **values: object) -> str:
-    """Return a text marked as the appliance's own. `template`: a literal, with `{name}` for each value.
+    """Return `template` with its `{name}` placeholders filled in, marked as the appliance's own text (`OwnText`).
 
-    A value must be a number, an enumerated name, or a text with the mark itself. With any other value, such as a plain
-    string, which may come from a mail, the text has no mark.
+    `template` must be a literal. If any value is a plain string, which may come from a mail, the result is not marked.
+    Numbers, enumeration members and marked texts keep the mark.
     """
     is_own = all(isinstance(value, int | float | StrEnum | OwnText) for value in values.values())
     text = template.format(**values) if values else template
@@ -72,17 +75,19 @@ def own_text(template: str, /, **values: object) -> str:
 
 
 def to_stored_text(text: str) -> str:
-    """Return a plain string that keeps the mark for `from_stored_text`."""
+    """Return a text as it is stored: a plain string that records whether the text is marked as the appliance's own."""
     return _STORED_MARK + text if isinstance(text, OwnText) else text.lstrip(_STORED_MARK)
 
 
 def from_stored_text(stored: str) -> str:
-    """Return a text that was stored by `to_stored_text` with its mark; any other string without one."""
+    """Return a text that `to_stored_text` returned, marked as the appliance's own if it was."""
     return OwnText(stored[1:]) if stored.startswith(_STORED_MARK) else stored
 
 
 def encode_own_text(value: Any) -> str:
-    """Encode a marked text as the string that it is: the `enc_hook` of an encoder of msgspec."""
+    """Return a marked text as a plain string. It is the `enc_hook` of msgspec encoders, which cannot encode
+    `OwnText`.
+    """
     if isinstance(value, OwnText):
         return str(value)
     raise NotImplementedError(type(value).__name__)

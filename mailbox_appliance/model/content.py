@@ -1,6 +1,6 @@
 """Bytes that may be too many to hold in memory: a message, a file, the body of a request.
 
-Users of a `Content` iterate over its pieces, once or several times. Only `read` joins them.
+Users of a `Content` iterate over its pieces, once or several times. Only `read` returns all bytes at once.
 """
 
 import binascii
@@ -19,7 +19,7 @@ _SPLIT = struct.Struct(f"{_LINE}s" * _LINES)
 
 
 class Content:
-    """Bytes in parts, each held in memory or read when needed."""
+    """A sequence of bytes made of parts, each in memory or read from disk when needed."""
 
     def __init__(self, *parts: "bytes | Content") -> None:
         self._parts: Sequence[bytes | Content] = _merge_small_parts(parts)
@@ -48,13 +48,14 @@ class Content:
         return all(piece.isascii() for piece in self.pieces())
 
     def part(self, start: int, end: int) -> "Content":
-        """Return the bytes from `start` up to, but not including, `end`."""
+        """Return the bytes from `start` up to, but not including, `end`, without reading them."""
         return _ContentRange(self, start, end)
 
     def split_header(self) -> "tuple[bytes, Content]":
-        """Return the header of a message with the CRLF of its last line, and the rest, starting with the empty line.
+        """Split a raw message. Returns the header, including the CRLF of its last line, and the rest from the empty
+        line on.
 
-        Without an empty line, everything is header.
+        If there is no empty line, everything is header.
         """
         head = b""
         for piece in self.pieces():
@@ -67,7 +68,7 @@ class Content:
 
 
 def _merge_small_parts(parts: "Sequence[bytes | Content]") -> "list[bytes | Content]":
-    """Merge small neighboring parts, so that a small message is one part."""
+    """Return the parts with small neighbors joined, so that a small message is a single part."""
     flat: list[bytes | Content] = []
     for part in parts:
         inner = part._parts if type(part) is Content else (part,)
@@ -97,7 +98,7 @@ class _ContentRange(Content):
 
 
 class Base64Text(Content):
-    """The bytes that a base64 text (RFC 4648 4) encodes, decoded as they are read.
+    """The decoded bytes of a base64 text (RFC 4648 4), decoded piece by piece as they are read.
 
     Raises ValueError if the text is not base64 with padding and without line breaks.
     """
@@ -128,7 +129,7 @@ class Base64Text(Content):
 
 
 class Base64Lines(Content):
-    """Other content, encoded in base64, in lines of 76 characters that end with CRLF (RFC 2045 6.8)."""
+    """The base64 encoding of other content, in lines of 76 characters that end with CRLF (RFC 2045 6.8)."""
 
     def __init__(self, content: Content) -> None:
         super().__init__()

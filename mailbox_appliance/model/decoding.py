@@ -1,8 +1,8 @@
-"""Typed values from JSON, MessagePack and plain objects: the one place that calls msgspec's decoders.
+"""Decodes JSON, MessagePack and plain objects to typed values. No other module calls msgspec's decoders.
 
-msgspec 0.22 publishes its notes on a type (`StructInfo`) before they are complete. A second thread that decodes the
-same type at that moment reads a null pointer, and the process dies by SIGSEGV. So each type is completed once, under
-one lock, before any thread decodes it. A complete type has complete parts, so later decodes need no lock.
+msgspec 0.22 publishes its data about a type (`StructInfo`) before it is complete. A second thread that decodes the same
+type at that moment reads a null pointer, and the process dies by SIGSEGV. So each type is completed once, under one
+lock, before any thread decodes it. A complete type has complete parts, so later decodes need no lock.
 `docs/decisions/001-msgspec-first-use.md` has the evidence, and the condition for removing this.
 """
 
@@ -23,7 +23,9 @@ _msgpack: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 
 
 def prepare_types() -> None:
-    """Complete every struct that is defined so far. Call it before threads start, and after loading more modules."""
+    """Make all structs that are defined so far safe for decoding in threads. Call it before threads start, and after
+    loading more modules.
+    """
     for kind in _structs(msgspec.Struct):
         with suppress(TypeError):  # a struct with a union that msgspec cannot decode: nothing decodes it
             _json_decoder(kind)
@@ -51,9 +53,10 @@ def decode_msgpack(data: bytes, kind: type[Kind]) -> Kind:
 
 
 def convert(value: object, kind: Any, *, strict: bool = True, custom: Custom | None = None) -> Any:
-    """Convert dicts, lists and scalars to a type. Not strict: numbers and booleans may be text.
+    """Convert dicts, lists and scalars to a type. Raises msgspec.ValidationError.
 
-    `custom` converts to types that msgspec does not know. Raises msgspec.ValidationError.
+    `strict`: if False, numbers and booleans may be given as text. `custom`: converts to types that msgspec does not
+    know.
     """
     _json_decoder(kind)
     return msgspec.convert(value, kind, strict=strict, dec_hook=custom)

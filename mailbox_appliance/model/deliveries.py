@@ -128,7 +128,9 @@ class DeliveryTimeline(DeliveryEntry, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class OperationResult(Generic[T]):
-    """The result of an operation, with warnings and, rarely, a status."""
+    """The result of an operation, with warnings. `status`: an HTTP status that replaces the usual one; None for
+    none.
+    """
 
     data: T
     warnings: tuple[str, ...] = ()
@@ -175,7 +177,7 @@ class LegacySendResult(Wire, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class LegacyResponse:
-    """A stored response of an earlier release: its status, and the contents of its envelope."""
+    """A stored response of an earlier release, with its HTTP status, which is returned again to a retry."""
 
     status: int
     data: LegacySendResult
@@ -183,7 +185,11 @@ class LegacyResponse:
 
 
 class Phase(StrEnum):
-    """The progress of a delivery. Each phase is committed before the act that it names."""
+    """The progress of a delivery. Each phase is stored before the action that it names begins, so that a restart knows
+    it.
+
+    `dot`: the end of the message is sent, so the server may have accepted it.
+    """
 
     ACCEPTED = "accepted"
     CONNECTING = "connecting"
@@ -197,9 +203,11 @@ class Phase(StrEnum):
 class NewDelivery:
     """A complete request to send, ready to be accepted.
 
-    `send_at`: when it is scheduled for. `draft_id`, `draft_version`: the saved draft that is sent. `parent_id`: the
-    message that it replies to or forwards, which gets a flag after success. `to`, `subject`: shown in the list of
-    scheduled messages. `warnings`: shown to the client, whatever the outcome.
+    - send_at: The time of a scheduled message.
+    - draft_id, draft_version: The saved draft that is sent, and its version.
+    - parent_id: The message that it replies to or forwards, which gets a flag after success.
+    - to, subject: Values for the list of scheduled messages.
+    - warnings: Warnings for the client, whatever the outcome.
     """
 
     account_id: str
@@ -222,9 +230,7 @@ class NewDelivery:
 
 @dataclass(frozen=True)
 class Quota:
-    """A sending limit: the number of messages that a credential, or everybody together for a mailbox, can submit in a
-    period.
-    """
+    """A sending limit: at most `most` messages in a period (`window`), for one credential or for one mailbox."""
 
     of: Literal["credential", "account"]
     most: int
@@ -233,7 +239,10 @@ class Quota:
 
 @dataclass(frozen=True)
 class AcceptedDelivery:
-    """The result of accepting a request: a new operation, or the existing one of the same key."""
+    """The result of accepting a request to send: a new delivery, or the existing one of the same idempotency key.
+
+    `is_shown`: whether a client has already been shown this delivery, so that it cannot be undone.
+    """
 
     delivery: Delivery
     warnings: tuple[str, ...]
@@ -243,7 +252,10 @@ class AcceptedDelivery:
 
 @dataclass(frozen=True)
 class OpenDelivery:
-    """An operation that is being sent or waiting for its time, without its message."""
+    """A delivery that is being sent or waits for its scheduled time, without its message.
+
+    `is_shown`: whether a client has already been shown it.
+    """
 
     operation_id: str
     account_id: str
@@ -254,7 +266,9 @@ class OpenDelivery:
 
 @dataclass(frozen=True)
 class UncertainDelivery:
-    """An operation with unknown outcome: its Message-ID, recipients, and the number of searches so far."""
+    """A delivery with unknown outcome. The appliance searches the mailbox for its Message-ID; `looks` counts the
+    searches.
+    """
 
     operation_id: str
     account_id: str
@@ -267,10 +281,10 @@ class UncertainDelivery:
 
 @dataclass(frozen=True)
 class FoundCopy:
-    """The place where a message was found by its Message-ID, with its size and date there.
+    """A copy of a sent message that was found in a folder by its Message-ID.
 
-    `uid`: None if the mirror still knows the folder by another UIDVALIDITY. `seen`: everything that the server reported
-    about it.
+    `uid`: its number in the folder; None if the folder must be synced first, because its UIDVALIDITY has changed.
+    `seen`: everything that the server reported about the copy.
     """
 
     folder: MirroredFolder
@@ -285,10 +299,12 @@ PostSendTaskKind = Literal["remove_draft", "flag_parent", "keep_draft"]
 
 @dataclass(frozen=True)
 class PostSendTask:
-    """A task at the mailbox's server that remains after an operation has ended.
+    """A task at the mail server that remains after a delivery has ended, such as removing the sent draft.
 
-    `message_id`: the message to flag, or the draft that was sent or is to be kept, with its `draft_version`; None if
-    there is none.
+    - kind: `remove_draft`, `keep_draft` (save a canceled message as a draft) or `flag_parent`.
+    - message_id: The draft, or the message to flag; None if there is none.
+    - draft_version: The version of the draft.
+    - flag: The flag to set.
     """
 
     operation_id: str
@@ -302,7 +318,7 @@ class PostSendTask:
 
 @dataclass(frozen=True)
 class DeliveryWork:
-    """The data that the worker needs to submit a message, or to file the copy of a sent one."""
+    """Everything that the sending worker needs to submit a message, or to save its copy in Sent."""
 
     operation_id: str
     account_id: str
@@ -333,5 +349,5 @@ class DeliveryWork:
 
     @property
     def message_date(self) -> datetime:
-        """The date in its Date header: when it is due, otherwise when it was accepted."""
+        """The time for the Date header: when the message is due, otherwise when it was accepted."""
         return self.send_at or self.created_at

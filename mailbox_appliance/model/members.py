@@ -149,7 +149,9 @@ class ApiKey(Wire, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class KeyPermissions:
-    """The stored permissions of a key: all capabilities, the supplemental ones, and its mailboxes (None: all)."""
+    """The stored permissions of an API key: its profile, all capabilities, the supplemental ones among them, and the
+    mailboxes that it is limited to (None: all).
+    """
 
     profile: PermissionProfile
     capabilities: tuple[Capability, ...]

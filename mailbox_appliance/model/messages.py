@@ -207,7 +207,9 @@ class BodyPart(Wire, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class StoredBody:
-    """The stored readable parts of a message. `is_there`: they have been fetched, if there are any."""
+    """The stored text parts of a message. `is_there`: the body has been fetched from the server, even if it has no text
+    part.
+    """
 
     text: str | None
     html: str | None
@@ -216,7 +218,8 @@ class StoredBody:
 
 @dataclass(frozen=True)
 class Download:
-    """A file as a response, to read piece by piece and then close. `size`: None if it is not known in advance.
+    """A file as a response. Read its `chunks` piece by piece, then close them. `size`: None if it is not known in
+    advance.
 
     The sender chose type and name: sanitize them before you pass them on.
     """
@@ -288,7 +291,9 @@ SearchedField = Literal["any", "from", "to", "subject"]
 
 @dataclass(frozen=True)
 class SearchTerm:
-    """Consecutive words to find in a field. With `is_prefix`, the last one can be the beginning of a word."""
+    """Words to find next to each other in a field. `is_prefix`: the last one may also be the beginning of a longer
+    word.
+    """
 
     words: str
     field: SearchedField = "any"
@@ -297,10 +302,10 @@ class SearchTerm:
 
 @dataclass(frozen=True)
 class MessageFilter:
-    """The conditions of a list of messages, all of which must match. Times are milliseconds; `after` includes its
-    moment.
+    """The conditions of a list of messages, all of which must match.
 
-    `is_impossible`: the conditions contradict each other, or no message can match them.
+    `after`, `before`: milliseconds since 1970; `after` includes its own moment. `is_impossible`: no message can match,
+    because the conditions contradict each other or contain nothing to search for.
     """
 
     terms: tuple[SearchTerm, ...] = ()
@@ -316,8 +321,9 @@ class MessageFilter:
 
 @dataclass(frozen=True)
 class Envelope:
-    """Sender and recipients of a message (RFC 5321 2.3.1). Domains are A-labels; `smtputf8`: some local part is not
-    ASCII.
+    """Sender and recipients of a message, as SMTP transmits them (RFC 5321 2.3.1).
+
+    Domains are in ASCII form (A-labels). `smtputf8`: the part before an @ is not ASCII in some address.
     """
 
     sender: str
@@ -365,7 +371,7 @@ class SendPreview(Wire, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class OutgoingAttachment:
-    """A file to send, decoded."""
+    """A file to send. `content`: its bytes. `inline`: the HTML shows it, by its content ID."""
 
     filename: str
     mime_type: str
@@ -376,7 +382,7 @@ class OutgoingAttachment:
 
 @dataclass(frozen=True)
 class OutgoingMessage:
-    """A message to be composed; every address list is already resolved."""
+    """A message to be composed, with sender, recipients and subject filled in."""
 
     sender: Address
     to: tuple[Address, ...] = ()
@@ -392,10 +398,12 @@ class OutgoingMessage:
 
 @dataclass(frozen=True)
 class ComposedMessage:
-    """A message ready to be sent: the bytes for the wire (CRLF, 7-bit, without Bcc), and the Bcc header for our copy.
+    """A message ready to be sent.
 
-    Large files are read from their source, so the message must be stored before that is deleted. `row`: the parsed
-    message, shown to readers of our copy; None if it must be parsed.
+    - wire: The bytes to transmit (CRLF, 7-bit, without Bcc). Large files are read from their source, so store the
+      message before that is deleted.
+    - bcc_header: The Bcc header, for the copy in Sent.
+    - row: The parsed message, to store with that copy; None if it must be parsed.
     """
 
     wire: Content = field(repr=False)
@@ -406,7 +414,9 @@ class ComposedMessage:
 
 
 class ParsedAttachment(msgspec.Struct, frozen=True, array_like=True):
-    """A part that is not body text. `part`: its IMAP part number (RFC 9051 6.4.5), such as `2` or `1.3`."""
+    """A part of a message that is not body text. `part`: its IMAP part number (RFC 9051 6.4.5), such as `2` or
+    `1.3`.
+    """
 
     part: str
     filename: str
@@ -417,10 +427,10 @@ class ParsedAttachment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ParsedMessage(msgspec.Struct, frozen=True, array_like=True):
-    """A message parsed from its bytes. Parsing never fails: `warnings` report what could not be read, and quote nothing
-    of the message.
+    """A message parsed from its bytes. Parsing never fails: `warnings` report what could not be read, and never quote
+    it.
 
-    `searched`: the body text for the full-text index, if it has been made already (`mail/search.py`).
+    `searched`: the text of the body for the full-text index; None if it has not been made yet (`mail/search.py`).
     """
 
     message_id: str | None

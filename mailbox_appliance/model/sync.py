@@ -1,4 +1,4 @@
-"""Folders and messages as a mail server reports them and as the mirror stores them."""
+"""Folders and messages as a mail server reports them and as the store keeps them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,9 @@ from mailbox_appliance.model.accounts import FolderRole, RoleSource
 
 @dataclass(frozen=True)
 class SyncProgress:
-    """The progress of a large sync: a text for people, and how many of how many messages, while those are counted."""
+    """The progress of a large sync. `text`: for people. `count`: finished and total messages; None while they are not
+    counted.
+    """
 
     text: str
     count: tuple[int, int] | None = None
@@ -17,10 +19,11 @@ class SyncProgress:
 
 @dataclass(frozen=True)
 class ListedFolder:
-    """A folder from a LIST response (RFC 9051 7.3.1). The path is decoded; attributes are lower case, with backslash.
+    """A folder from an IMAP LIST response (RFC 9051 7.3.1). The path is decoded; attributes are lower case, with
+    backslash.
 
-    `label`: on a server with labels (X-GM-EXT-1), most folders only show the messages with one label, and this is its
-    name, such as `\\Inbox` or `Work/2024`. The messages themselves are in a folder without a label: all mail, spam or
+    `label`: the name of a label, such as `\\Inbox` or `Work/2024`, if the folder only shows the messages that have it.
+    Gmail (X-GM-EXT-1) has such folders. The messages themselves are in a folder without a label: all mail, spam or
     trash.
     """
 
@@ -32,7 +35,7 @@ class ListedFolder:
 
 @dataclass(frozen=True)
 class FolderState:
-    """The state of a folder from SELECT or STATUS (RFC 9051 7.2.4, RFC 7162)."""
+    """The state of a folder as IMAP reports it with SELECT or STATUS (RFC 9051 7.2.4, RFC 7162), to detect changes."""
 
     uidvalidity: int
     uidnext: int
@@ -42,7 +45,10 @@ class FolderState:
 
 @dataclass(frozen=True)
 class MirroredFolder:
-    """A folder in the store. `label`: as in `ListedFolder`; a folder with a label contains no messages itself."""
+    """A folder in the store, with its state at the last sync. `number`: its key in the database.
+
+    `label`: the Gmail label that it shows, if any; such a folder contains no messages itself (see `ListedFolder`).
+    """
 
     number: int
     id: str
@@ -57,10 +63,12 @@ class MirroredFolder:
 
 @dataclass(frozen=True)
 class FolderChanges:
-    """The changes of a folder since a position. `changed`: the flags of every new or changed message.
+    """The changes of a folder since an earlier state.
 
-    `vanished`: UIDs that the server reports as removed. `present`: if not None, all existing UIDs; all other known ones
-    were removed.
+    - state: The state after them.
+    - changed: Flags of every new or changed message, by UID.
+    - vanished: UIDs that the server reports as removed.
+    - present: If not None, all existing UIDs; all other known messages were removed.
     """
 
     state: FolderState
@@ -71,7 +79,7 @@ class FolderChanges:
 
 @dataclass(frozen=True)
 class ListedPart:
-    """A part from a BODYSTRUCTURE response (RFC 9051 7.5.2). `octets`: its encoded size."""
+    """A part of a message from an IMAP BODYSTRUCTURE response (RFC 9051 7.5.2). `octets`: its size before decoding."""
 
     number: str
     mime_type: str
@@ -86,10 +94,10 @@ class ListedPart:
 
 @dataclass(frozen=True)
 class MessageIdentity:
-    """The properties by which a message is recognized in another folder, or after UIDVALIDITY changed.
+    """The properties by which a message is recognized in another folder, or after the folder's UIDVALIDITY changed.
 
-    `message_id` is canonical (`mail.threads.canonical_message_id`). If the provider gives a `provider_id`, it alone
-    decides, and the provider also assigns the thread.
+    `message_id`: in canonical form (`mail.threads.canonical_message_id`). `provider_id`: the provider's own ID. If
+    there is one, only it is compared, and the provider also assigns the thread.
     """
 
     uid: int
@@ -103,8 +111,8 @@ class MessageIdentity:
 
 @dataclass(frozen=True)
 class LocatedMessage:
-    """The location of a mirrored message, and the properties that it must still have before it is changed at the
-    server.
+    """The place of a stored message on its mail server, and properties to compare with the server before it is changed
+    there.
     """
 
     id: str
@@ -123,10 +131,11 @@ class LocatedMessage:
 
 @dataclass(frozen=True)
 class FetchedMessage:
-    """A message from a FETCH response: flags as written (RFC 9051 2.3.2), INTERNALDATE and source.
+    """A message from an IMAP FETCH response.
 
-    The source is complete, or only the header fields that a list shows, as requested. On a server with labels, the
-    flags include them; `provider_id` and `provider_thread_id` (X-GM-MSGID, X-GM-THRID) never change.
+    - flags: As the server writes them (RFC 9051 2.3.2), including labels on a server that has them.
+    - source: The raw message, or only the header fields for lists, as requested.
+    - provider_id, provider_thread_id: Gmail's own IDs (X-GM-MSGID, X-GM-THRID), which never change.
     """
 
     uid: int
@@ -140,7 +149,7 @@ class FetchedMessage:
 
 @dataclass(frozen=True)
 class FlagChange:
-    """New flags of a message that is already known."""
+    """The new flags of a message that is already stored."""
 
     uid: int
     flags: frozenset[str]
