@@ -80,7 +80,7 @@ class MessageArrived(Event):
 
 @dataclass(frozen=True)
 class BackupFinished(Event):
-    """A backup was made and verified by reading it back."""
+    """A backup was created and verified by reading it back."""
 
     backup_id: str
 

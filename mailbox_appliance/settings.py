@@ -254,8 +254,9 @@ def _is_network(text: str) -> bool:
 
 
 def _is_address(text: str) -> bool:
-    """Whether a listener can use this address: empty, `localhost`, or an IP address to which clients can connect, with
-    an optional IPv6 zone.
+    """Whether a listener can use this text as its address.
+
+    It can be empty, `localhost`, or an IP address to which clients can connect, with an optional IPv6 zone.
     """
     if text in ("", "localhost"):
         return True
@@ -270,10 +271,9 @@ def _is_address(text: str) -> bool:
 
 
 def parse_host_and_port(text: str) -> tuple[str, int | None] | None:
-    """Parse an IP address with an optional port: `192.0.2.53`, `192.0.2.53:5353`, `2001:db8::53` or
-    `[2001:db8::53]:53`.
+    """Return the IP address in a text, and the port if it has one; None if the text is anything else.
 
-    Returns None for anything else; the port is None if it is not given.
+    Valid forms are `192.0.2.53`, `192.0.2.53:5353`, `2001:db8::53` and `[2001:db8::53]:53`.
     """
     bracketed = re.fullmatch(r"\[([^]]*)\](?::([0-9]{1,5}))?|([0-9.]+):([0-9]{1,5})", text)
     host, port = text, None

@@ -560,7 +560,7 @@ def _to_plain_letters(text: str) -> str:
 
 
 def to_one_line(text: str) -> str:
-    """Replace each line break and control character by a space."""
+    """Return the text with a space in place of each line break and control character."""
     return text if text.isprintable() else _BREAKS.sub(" ", text)
 
 

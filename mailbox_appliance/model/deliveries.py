@@ -105,7 +105,7 @@ class DeliveryTimeline(DeliveryEntry, frozen=True, kw_only=True):
     - message_id_header: Message-ID header of the message, to search for it elsewhere.
     - attempts: Number of attempts.
     - next_attempt_at: When the next attempt is due; null if none is.
-    - sent_copy: State of the copy in Sent; `none` also while there is nothing to file yet.
+    - sent_copy: State of the copy in Sent: `none` (none to file, or not yet), `pending` (to be filed) or `filed`.
     - looks: How often an uncertain message was searched for in the mailbox.
     - next_look_at: When it is searched for again; null if it is not.
     - reply_code: Last SMTP reply code; null if there was none.

@@ -179,7 +179,7 @@ class License(Wire, frozen=True, kw_only=True):
 
 
 class AuditActor(Wire, frozen=True, kw_only=True):
-    """The actor of an audited action.
+    """The person or program that performed an audited action.
 
     - kind: `session`, `api_key`, `local` (the operator on the appliance's computer) or `system` (nobody known).
     - id: ID of the session or API key; null for others.
@@ -192,7 +192,7 @@ class AuditActor(Wire, frozen=True, kw_only=True):
 
 
 class AuditTarget(Wire, frozen=True, kw_only=True):
-    """The target of an audited action.
+    """The object that an audited action was applied to.
 
     - kind: Kind of the target, such as `member`, `account` or `api_key`.
     - id: ID of the target.

@@ -106,7 +106,7 @@ class MessageFlags(Wire, frozen=True, kw_only=True):
 
 
 class SearchMatch(Wire, frozen=True, kw_only=True, tag_field="status", tag="matched"):
-    """The requested text was found in the body.
+    """Search result: the requested text was found in the body.
 
     - excerpt: The text around the match.
     """
@@ -115,15 +115,15 @@ class SearchMatch(Wire, frozen=True, kw_only=True, tag_field="status", tag="matc
 
 
 class SearchNoMatch(Wire, frozen=True, kw_only=True, tag_field="status", tag="no_literal_match"):
-    """The message matches, but its body does not contain the exact text."""
+    """Search result: the message matches, but its body does not contain the exact text."""
 
 
 class SearchScanLimit(Wire, frozen=True, kw_only=True, tag_field="status", tag="scan_limit"):
-    """The search stopped at a limit before the end of the body."""
+    """Search result: the search for the exact text stopped at a limit before the end of the body."""
 
 
 class SearchUnavailable(Wire, frozen=True, kw_only=True, tag_field="status", tag="unavailable"):
-    """The body has not been fetched yet."""
+    """Search result: the body has not been fetched yet."""
 
 
 SearchContext = SearchMatch | SearchNoMatch | SearchScanLimit | SearchUnavailable

@@ -514,12 +514,12 @@ class CandidateServer(Wire, frozen=True, kw_only=True):
 
 
 class DiscoveryCandidate(Wire, frozen=True, kw_only=True):
-    """A way to connect a mailbox: what `POST /accounts` takes, except the passwords.
+    """Settings to connect a mailbox with: the fields of `POST /accounts`, without the passwords.
 
-    - found_by: All sources that agree, the most trusted first.
+    - found_by: All sources that found these settings, the most trusted first.
     - provider: The OAuth provider to connect it with (`POST /accounts/oauth/{provider}`); null for IMAP and SMTP.
     - name: Name of the mail provider; null if it is not known.
-    - note: What this provider requires first; null if nothing is known.
+    - note: A step that the provider requires before you connect; null if none is known.
     - imap: The IMAP server.
     - smtp: The SMTP server.
     """
@@ -534,7 +534,7 @@ class DiscoveryCandidate(Wire, frozen=True, kw_only=True):
 
 
 class DiscoverySourceResult(Wire, frozen=True, kw_only=True):
-    """The report of one source.
+    """The result of asking one source for the servers of a mailbox.
 
     - found: Whether it named a server.
     - outcome: The result, in a sentence.
@@ -546,11 +546,11 @@ class DiscoverySourceResult(Wire, frozen=True, kw_only=True):
 
 
 class DiscoveryResult(Wire, frozen=True, kw_only=True):
-    """The ways to connect a mailbox.
+    """The settings that were found for a mailbox, and the result of each source.
 
     - email: The email address that was looked up.
-    - candidates: The ways to connect it, the most likely first.
-    - sources: What each source reported.
+    - candidates: The settings to connect it with, the most likely first.
+    - sources: The result of each source.
     """
 
     email: str

@@ -45,7 +45,7 @@ _WARNING_TEXTS = {
 
 
 class AuditLogFault(Wire, frozen=True, kw_only=True):
-    """The first entry of the audit log that is not as it was written.
+    """The first entry of the audit log that was changed, removed, added or moved.
 
     - number: Number of the entry, counted from the beginning of the log.
     - id: ID of the entry; null if the entry is missing.
@@ -107,10 +107,10 @@ def list_own_events(
 def verify_events(appliance: Appliance, caller: Caller) -> AuditLogVerification:  # noqa: ARG001
     """Verify the audit log.
 
-    Checks whether any row was changed, removed, added or moved, and reports the first one. Each row is sealed together
-    with the previous row (HMAC, with a key derived from the store's key), and the end of the log is stored separately.
-    100,000 rows take about three seconds. Only one verification runs at a time: 429 `too_many_attempts` with
-    `Retry-After`.
+    Checks whether any row was changed, removed, added or moved, and reports the first one. Each row has an
+    authentication code that covers the previous row too (HMAC, with a key derived from the store's key), and the end of
+    the log is stored separately. 100,000 rows take about three seconds. Only one verification runs at a time: 429
+    `too_many_attempts` with `Retry-After`.
     """
     return verify_audit_log(appliance.store)
 

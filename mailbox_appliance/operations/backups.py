@@ -99,9 +99,9 @@ def create_backup(
 
     Backs up everything while the appliance runs. The response comes when the backup is complete and verified.
 
-    Without a passphrase it opens with the store's own key, which is included as the store keeps it. If that key is not
-    protected by a passphrase, there is a warning, and the backup cannot be downloaded. Only one maintenance task runs
-    at a time (409).
+    Without a passphrase, the backup opens with the store's own key. It contains that key with the same protection as
+    the key file. If a passphrase does not protect the key, there is a warning, and the backup cannot be downloaded.
+    Only one maintenance task runs at a time (409).
     """
     store = appliance.store
     with appliance.exclusive_work("backup") as progress:

@@ -265,8 +265,8 @@ def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
 def redeem_console_link(appliance: Appliance, caller: Caller, request: RedeemConsoleLinkRequest) -> IssuedSession:
     """Sign in with a console link.
 
-    Exchanges the token of a console link for a session, which ends no later than the session that created the link
-    could.
+    Exchanges the token of a console link for a session. It expires at the latest 90 days after the sign-in of the
+    session that created the link.
     """
     with begin_attempt(appliance, caller, {address_bucket(caller.origin): MAX_FAILURES_PER_ADDRESS}) as attempt:
         find_token_member(appliance, attempt, _CONSOLE_LINK, request.token)

@@ -460,7 +460,7 @@ _WHOLE_ADDRESS_ADVICE = "Give the whole address of the page where the sign-in en
 
 
 class StartOAuthSignInRequest(Input, frozen=True, kw_only=True):
-    """The purpose of the sign-in. If empty, it connects whichever mailbox the person signs in to.
+    """Options of an OAuth sign-in. If empty, it connects whichever mailbox the person signs in to.
 
     - display_name: Display name of a new mailbox.
     """

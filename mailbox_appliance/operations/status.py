@@ -169,13 +169,13 @@ def get_status(appliance: Appliance, caller: Caller) -> OperationResult[Status]:
     Returns version, uptime and the store's size, and the state of the mailboxes and deliveries that you have access to.
     A session of an administrator also gets `lastCrash` after a crash, until an administrator dismisses it.
 
-    `warnings` name what an operator should fix:
+    `warnings` name conditions that an operator should fix:
 
     - low disk space, and failed backups
-    - HTTPS that is on but not listening, and an unusable certificate
+    - HTTPS that is enabled but does not listen, and a certificate that cannot be used
     - scheduled messages on hold
-    - an invalid config.toml, or one that waits for a restart
-    - a program that was replaced while it ran
+    - an invalid config.toml, or changes in it that need a restart
+    - a program file that was replaced while the program ran
     - for an administrator's session, a crash
     """
     store = appliance.store

@@ -111,7 +111,7 @@ _QUICK_CHECK = CheckStoreRequest()
 def get_store(appliance: Appliance, caller: Caller) -> OperationResult[StoreOverview]:  # noqa: ARG001 - rights were checked
     """Get the store's status.
 
-    Returns the format and size of the store, free disk space, what opens the store, and the newest backup.
+    Returns the format and size of the store, free disk space, how its key is protected, and the newest backup.
     """
     store = appliance.store
     answer = store_overview(

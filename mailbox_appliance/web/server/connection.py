@@ -211,7 +211,9 @@ class ResponseTask(WSGITask):
             self.channel.requests.insert(1, self.rest)
 
     def write(self, data: bytes) -> None:
-        """Write one part of the response, usually all of it. Raises TooBusy if there is no memory for it."""
+        """Send one part of the response, usually all of it, or keep it in memory until the client reads. Raises TooBusy
+        if there is no memory for it.
+        """
         self.channel.make_room(len(data) + _HEADER_ALLOWANCE, waits=self.wrote_header)
         super().write(data)
 

@@ -76,11 +76,11 @@ class DiscardedBody:
         return self.size
 
     def append(self, data: bytes) -> None:
-        """Count these bytes."""
+        """Count the bytes of `data` without keeping them."""
         self.size += len(data)
 
     def getfile(self) -> BytesIO:
-        """Return an empty file for the application."""
+        """Return an empty file, which the application gets in place of the body."""
         return BytesIO()
 
     def close(self) -> None:

@@ -80,7 +80,7 @@ class RequestBody:
         return self._size
 
     def append(self, data: bytes) -> None:
-        """Append these bytes."""
+        """Add bytes at the end. If the disk refuses them, set `has_failed`."""
         self._size += len(data)
         if self.has_failed:
             return

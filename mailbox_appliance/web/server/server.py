@@ -479,7 +479,7 @@ class ListenerGroup:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the group was closed and all its loops have ended."""
+        """Whether `close` was called and all listeners have finished their requests."""
         return self._is_closed and not any(thread.is_alive() for thread in self._threads)
 
     def start(self) -> None:
