@@ -1,8 +1,10 @@
 """Limits on requests that wait or hash passwords, so that at least one worker thread is always left for reading.
 
-of 8 workers   4 wait for other servers; while these are free, remote sign-ins wait there for a hashing slot
-               3 hash passwords, one of them for this computer only
-               1 or more read
+Of 8 workers, with the default settings:
+
+- at most 4 wait for other servers; remote sign-ins that queue for hashing may use those that are free
+- at most 3 hash passwords, one of which is reserved for sign-ins from this computer
+- at least 1 answers requests that only read
 """
 
 import threading

@@ -41,7 +41,7 @@ def require_account(store: "Store", found: FoundCredential, account_id: str, *, 
 
 
 def reachable_accounts(store: "Store", found: FoundCredential) -> tuple[Account, ...]:
-    """Return all mailboxes that this credential has access to; none gives an empty tuple."""
+    """Return all mailboxes that this credential has access to; empty if there are none."""
     accounts = store.accounts.list_reachable(found.member.id)
     return tuple(a for a in accounts if found.account_ids is None or a.id in found.account_ids)
 

@@ -1,9 +1,10 @@
-"""Renders tool results for an AI agent: text with untrusted parts in fences, structured content, notes, errors.
+"""Renders tool results for an AI agent: text, structured content, notes about what was cut, and errors.
 
     truncate (limits) -> render_text -> does it fit? -> otherwise the next tighter limits
 
-`present` cuts any data until it fits. If the tool can be called again for the rest, use `present_page` for an operation
-that returns its list in pages, and `present_list` for one that returns the whole list. Data is plain JSON values.
+In the text, strings that a sender of mail wrote are in a fence, between two marks. `present` cuts any data until it
+fits. If the tool can be called again for the rest, use `present_page` for an operation that returns its list in pages,
+and `present_list` for one that returns the whole list. Data is plain JSON values.
 """
 
 import json
@@ -78,10 +79,11 @@ class ItemBlock:
 def render_text(
     first: str, notes: Sequence[str], data: Any, place: FieldTree, last: Sequence[str], quoted: Sequence[str] = ()
 ) -> str:
-    """Return the text of a result: `first` line, notes, quoted warnings in a fence, the items, and `last`, how to
+    """Return the text of a result: the line `first`, notes, the items of the data, and the lines `last` on how to
     continue.
 
-    `place`: the tree of the strings that a sender wrote.
+    `place`: the tree of the strings that a sender wrote. `quoted`: warnings that may quote strangers. Both are shown
+    between marks of untrusted text.
     """
     told = [ItemBlock(own_lines=["Warnings that may quote other people:"], lines=list(quoted))] if quoted else []
     found = [*told, *to_blocks(data, place)]
@@ -98,9 +100,10 @@ def render_text(
 
 
 def render_block(block: ItemBlock, number: str) -> list[str]:
-    """Return the lines of an item: its facts on one line, other lines of the appliance, and untrusted lines in a fence.
+    """Return the lines of an item: its facts on one line, other lines of the appliance, and untrusted lines between
+    marks.
 
-    `number`: the number in the marks of the fence.
+    `number`: the random number in the marks.
     """
     lines = [" ".join(block.facts)] if block.facts else []
     lines = _defuse_lines(lines + block.own_lines)
@@ -507,9 +510,9 @@ def present(
 
     - tool: The name of the tool, for notes on how to continue.
     - about: The first line of the text.
-    - senders: The strings that a sender wrote.
-    - warnings: Warnings of the operation. One that is not marked as `OwnText` is shown in a fence.
-    - notes: Sentences of the tool itself, shown without a fence.
+    - senders: Paths of the strings that a sender of mail wrote.
+    - warnings: Warnings of the operation. One that is not marked as `OwnText` is shown as untrusted text.
+    - notes: Sentences of the tool itself.
     - content: A small file as base64, added to the data as the field `content`.
     - list_offset: Number of recipients and attachments to skip; None if the tool has no such argument.
     """

@@ -154,9 +154,9 @@ def _choices(kinds: Iterable[inspect.Type]) -> Iterator[object]:
 
 @cache
 def _expectations(annotation: Any) -> dict[str, str]:
-    """Return the error message for each text pattern in a type, by the pattern in quotes as msgspec reports it.
+    """Return the error messages for text patterns in a type, from `expected` in the `extra` of `msgspec.Meta`.
 
-    The messages come from `expected` in the `extra` of `msgspec.Meta`.
+    Each key is a pattern in quotes, in the form in which msgspec's own errors quote it.
     """
     found: dict[str, str] = {}
     left: list[object] = [inspect.type_info(annotation)]
@@ -548,10 +548,10 @@ def _encode_pieces(text: str) -> Iterator[bytes]:
 
 
 def _replace_long_texts(value: object, stand_in: str, long: list[str | LargeText], depth: int) -> object:
-    """Return the value with `stand_in` in place of each long text, and append these texts to `long`, in the order of
-    output.
+    """Return the value with the short text `stand_in` in place of each long text, and append the long texts to `long`,
+    in the order of output.
 
-    `depth`: the number of levels to search.
+    `depth`: the number of levels of objects and lists to search.
     """
     if isinstance(value, LargeText) or (isinstance(value, str) and len(value) > _LONG_TEXT):
         long.append(value)

@@ -197,8 +197,8 @@ def update_member(
 def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Deletion:
     """Delete a member.
 
-    Deletes their sessions, API keys and grants. Messages that they scheduled are not sent, and the API keys that they
-    created for others are revoked, because they have seen the tokens.
+    Deletes their sessions, their API keys and their access to mailboxes. Messages that they scheduled are not sent, and
+    the API keys that they created for others are revoked, because they have seen the tokens.
 
     409 `conflict`: the member owns mailboxes. 409 `last_admin`: no other active administrator has a password.
     """

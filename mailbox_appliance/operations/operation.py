@@ -355,8 +355,7 @@ class Operation(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def call(self, appliance: Appliance, origin: Origin, token: str | None, request: Request) -> OperationResult[Any]:
-        """Check the caller and the input, in the order that the module describes, then run the function and return its
-        result.
+        """Check HTTPS, caller, mailbox, rights and input, in this order, then run the function and return its result.
 
         Raises Problem.
         """

@@ -183,8 +183,8 @@ def log_in(appliance: Appliance, caller: Caller, request: SignInRequest) -> Oper
 def who_am_i(appliance: Appliance, caller: Caller) -> OperationResult[CurrentMember]:
     """Get the current member.
 
-    Returns the member that the credential belongs to, and what the credential can do. For 7 days, `warnings` tell a
-    session what others did to its member: a password reset issued; their role, email, keys, sessions or mailboxes
+    Returns the member that the credential belongs to, and what the credential can do. For 7 days, `warnings` report to
+    a session what others did to its member: a password reset issued; their role, email, keys, sessions or mailboxes
     changed; a backup restored.
     """
     found = caller.required_credential

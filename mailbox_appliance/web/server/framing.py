@@ -108,8 +108,9 @@ class ChunkedBody(ChunkedReceiver):
 class IncomingRequest(HTTPRequestParser):
     """Parses one request while it arrives.
 
-    `adj.max_stored_body`: bytes of the largest body that is kept for the application. `adj.free_memory`: bytes of the
-    largest body that is kept without reserving memory from the shared budget `adj.memory`.
+    `adj`: Waitress's settings, with two more: `max_stored_body`, the bytes of the largest body that is kept for the
+    application, and `free_memory`, the bytes of the largest body that is kept without reserving memory from the shared
+    budget `adj.memory`.
     """
 
     error: BadRequest | None = None

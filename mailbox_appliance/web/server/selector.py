@@ -95,7 +95,7 @@ class SocketSelector(dict[int, Any]):
         self._registered[descriptor] = wanted
 
     def close(self) -> None:
-        """Unregister all sockets."""
+        """Stop watching all sockets; they stay open."""
         self._registered.clear()
         self._selector.close()
 
