@@ -40,8 +40,8 @@ def open_existing_store(
 ) -> Iterator[Store]:
     """While entered, keep the existing store open; an older format is upgraded.
 
-    `passphrase`: unlocks the store's key, by default the one in the environment. Raises StoreUnusable, also if there is
-    no store.
+    `passphrase`: unlocks the store's key, by default the one in the environment. Raises StoreUnusable, also without a
+    store.
     """
     require_store(data_dir)
     passphrase = passphrase or load_passphrase(os.environ)

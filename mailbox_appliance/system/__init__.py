@@ -1,4 +1,4 @@
-"""The operating system: differences between Linux, macOS and Windows, and gaps in the standard library.
+"""Functions of the operating system: they hide differences between Linux, macOS and Windows, and fill gaps in Python.
 
 No store, no mail, no network. A module here may use other base modules, such as `model` and `errors`.
 

@@ -1,4 +1,4 @@
-"""Trusted CAs for outgoing TLS connections. The first of these lists that exists is used:
+"""Finds the CAs to trust for outgoing TLS connections. The first of these lists that exists is used:
 
 SSL_CERT_FILE, SSL_CERT_DIR   replace the default file and the default folder; setting one keeps the other
 the default places            the file and the folder that this build of OpenSSL knows (Windows: also its store)
@@ -27,9 +27,9 @@ _BY_HASH = re.compile(r"[0-9a-f]{8}\.\d+")
 
 
 def client_context() -> ssl.SSLContext:
-    """Return a TLS context for connections to servers.
+    """Return a TLS context for connections to servers. Takes about 20 ms.
 
-    It is ssl.create_default_context; if that trusts no CA, the list found here is added. Takes about 20 ms.
+    It is that of ssl.create_default_context. If that trusts no CA, the list that this module finds is added.
     """
     made = ssl.create_default_context()
     if any(name in os.environ for name in _VARIABLES) or _has_authorities(made):

@@ -1,4 +1,4 @@
-"""Native crashes: the trace that a fatal signal leaves, and the last crash until an administrator dismisses it.
+"""Records native crashes of the appliance, and the last one until an administrator dismisses it.
 
 logs/crash.txt             written by `faulthandler` at SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT; otherwise empty
 logs/crash-<UTC time>.txt  the traces of crashes before this start
@@ -40,7 +40,9 @@ _SIGNALS = {
 
 
 class Crash(Wire, frozen=True, kw_only=True):
-    """A crash of the appliance: its time, the signal such as SIGSEGV, and the trace file in the log folder."""
+    """A crash of the appliance: its time, its signal, such as SIGSEGV, and the name of the trace file in the log
+    folder.
+    """
 
     at: Timestamp
     signal: str
@@ -48,7 +50,7 @@ class Crash(Wire, frozen=True, kw_only=True):
 
 
 def record(data_dir: Path) -> Crash | None:
-    """Keep the trace of the previous run and return its crash; None if there was none.
+    """If the previous run crashed, keep its trace under a new name and return the crash; otherwise return None.
 
     Call it while holding the lock of the data directory, before `watch`. Raises OSError.
     """
@@ -73,9 +75,9 @@ def record(data_dir: Path) -> Crash | None:
 
 
 def watch(data_dir: Path) -> None:
-    """Record a trace of all threads at a fatal signal from now on. The signal still ends the process.
+    """From now on, write a trace of all threads if a fatal signal arrives. The signal still ends the process.
 
-    Only for a process that owns the data directory: a process has one such file, which replaces `-X faulthandler`.
+    Only for a process that owns the data directory. This replaces `-X faulthandler`, as a process has one such file.
     Raises OSError.
     """
     handle = os.open(data_dir / _FOLDER / TRACE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
@@ -83,7 +85,7 @@ def watch(data_dir: Path) -> None:
 
 
 def find(data_dir: Path) -> Crash | None:
-    """Return the last crash; None if there is none or it was dismissed."""
+    """Return the last crash; None if there was none or it was dismissed."""
     try:
         return decode_json(files.read_regular(data_dir / _FOLDER / _LAST, _LARGEST), Crash)
     except (OSError, msgspec.MsgspecError):
@@ -91,14 +93,16 @@ def find(data_dir: Path) -> Crash | None:
 
 
 def dismiss(data_dir: Path, file: str) -> None:
-    """Stop showing the crash with this trace; the trace stays. Any other crash is left alone. Raises OSError."""
+    """Stop reporting the last crash, if `file` is its trace; the trace file stays. Otherwise do nothing. Raises
+    OSError.
+    """
     crash = find(data_dir)
     if crash is not None and crash.file == file:
         (data_dir / _FOLDER / _LAST).unlink(missing_ok=True)
 
 
 def warning(crash: Crash) -> str:
-    """Return the warning about a crash for administrators."""
+    """Return the text of the warning that administrators get about a crash."""
     return (
         f"The appliance crashed ({crash.signal}) at {crash.at} and was restarted. Report this with the trace"
         f" {_FOLDER}/{crash.file}; it contains no mail."

@@ -39,7 +39,7 @@ if sys.platform == "win32":
     _shared_at: dict[int, int] = {}
 
     def lock_file(handle: int, *, shared: bool = False) -> bool:
-        """Take the lock on an open file without waiting; return whether that succeeded.
+        """Try to lock an open file, without waiting; return whether that succeeded. `handle`: its file descriptor.
 
         The lock is held until `unlock_file`, or until the file is closed. `shared`: other shared locks may exist at the
         same time. Raises OSError if the file system does not support locks.
@@ -55,7 +55,9 @@ if sys.platform == "win32":
         return False
 
     def unlock_file(handle: int) -> None:
-        """Release a lock. Call it before closing the file: Windows releases locks of closed files late."""
+        """Release the lock on an open file. Call it before closing the file: Windows releases locks of closed files
+        late.
+        """
         place = _shared_at.pop(handle, None)
         if place is None:
             _lock(handle, msvcrt.LK_UNLCK, _LOCK_AT, _LOCK_LENGTH)
@@ -63,7 +65,9 @@ if sys.platform == "win32":
             _lock(handle, msvcrt.LK_UNLCK, place, 1)
 
     def lock_bytes(handle: int, start: int, length: int) -> bool:
-        """Lock bytes of a file as SQLite does, without waiting; return whether that succeeded."""
+        """Try to lock a range of bytes, with the kind of lock that SQLite uses, without waiting; return whether that
+        succeeded.
+        """
         try:
             _lock(handle, msvcrt.LK_NBLCK, start, length)
         except PermissionError:
@@ -87,26 +91,28 @@ if sys.platform == "win32":
             time.sleep(_PAUSE)
 
     def read_at(handle: int, length: int, offset: int, /) -> bytes:
-        """Return bytes at a position of an open file; other threads may do the same at the same time."""
+        """Return at most `length` bytes from `offset` of an open file. Several threads may call this at the same
+        time.
+        """
         with _moving:
             os.lseek(handle, offset, os.SEEK_SET)
             return os.read(handle, length)
 
     def write_at(handle: int, content: bytes, offset: int, /) -> int:
-        """Write at a position of an open file; return the number of bytes written."""
+        """Write at `offset` of an open file; return the number of bytes written."""
         with _moving:
             os.lseek(handle, offset, os.SEEK_SET)
             return os.write(handle, content)
 
     def sync_folder(folder: Path) -> None:
-        """Do nothing: NTFS keeps a journal of a folder's entries, and Python cannot open a folder on Windows."""
+        """Do nothing: NTFS records renames in a journal, and Python cannot open a folder on Windows."""
 
     def sync_file(file: Path) -> None:
         """Write a file's content to the disk."""
         _sync(file, os.O_RDWR)  # Windows cannot sync a file that is open only for reading
 
     def replace_file(source: Path, target: Path) -> None:
-        """Rename a file, replacing an existing one. Waits up to some seconds while another program has one open.
+        """Rename a file, replacing an existing one. Waits up to some seconds if another program has one of them open.
 
         Windows refuses to rename a file that a client or a virus scanner has open.
         """
@@ -126,7 +132,7 @@ if sys.platform == "win32":
         return shutil.disk_usage(folder).free
 
     def on_end_request(act: Callable[[], None]) -> None:
-        """Call `act` in a thread when a process of this user asks this one to end with `request_end`."""
+        """Call `act` in a separate thread when another process of this user calls `request_end` for this process."""
         kernel = _kernel()
         if event := kernel.CreateEventW(None, True, False, _EVENT.format(os.getpid())):
 
@@ -137,7 +143,7 @@ if sys.platform == "win32":
             threading.Thread(target=wait, name="told-to-end", daemon=True).start()
 
     def request_end(pid: int) -> None:
-        """Ask a process to end in order; end it by force if it does not listen. Raises OSError."""
+        """Ask a process to end. One that has not called `on_end_request` is ended by force. Raises OSError."""
         import signal
 
         kernel = _kernel()
@@ -169,7 +175,7 @@ else:
     read_at, write_at = os.pread, os.pwrite
 
     def lock_file(handle: int, *, shared: bool = False) -> bool:
-        """Take the lock on an open file without waiting; return whether that succeeded.
+        """Try to lock an open file, without waiting; return whether that succeeded. `handle`: its file descriptor.
 
         The lock is held until `unlock_file`, or until the file is closed. `shared`: other shared locks may exist at the
         same time. Raises OSError if the file system does not support locks.
@@ -181,11 +187,13 @@ else:
         return True
 
     def unlock_file(handle: int) -> None:
-        """Release a lock."""
+        """Release the lock on an open file."""
         fcntl.flock(handle, fcntl.LOCK_UN)
 
     def lock_bytes(handle: int, start: int, length: int) -> bool:
-        """Lock bytes of a file as SQLite does, without waiting; return whether that succeeded."""
+        """Try to lock a range of bytes, with the kind of lock that SQLite uses, without waiting; return whether that
+        succeeded.
+        """
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
         except BlockingIOError:
@@ -199,7 +207,7 @@ else:
         fcntl.flock(handle, fcntl.LOCK_EX)
 
     def sync_folder(folder: Path) -> None:
-        """Write a folder's entries to the disk: a rename is durable only after this."""
+        """Write a folder's list of entries to the disk. A rename in it survives a power failure only after this."""
         _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
 
     def sync_file(file: Path) -> None:
@@ -216,17 +224,17 @@ else:
         return room.f_bavail * room.f_frsize
 
     def on_end_request(act: Callable[[], None]) -> None:
-        """Do nothing: a request to end is SIGTERM, which has its own handler."""
+        """Do nothing: here `request_end` sends SIGTERM, which has a handler of its own."""
 
     def request_end(pid: int) -> None:
-        """Ask a process to end in order. Raises OSError."""
+        """Ask a process to end, by SIGTERM. Raises OSError."""
         import signal
 
         os.kill(pid, signal.SIGTERM)
 
 
 def tune_memory() -> None:
-    """Make glibc keep little freed memory. Call it before the process starts threads.
+    """Configure the C library (glibc) to return freed memory early. Call it before the process starts threads.
 
     By default each thread may get its own pool (arena), and a pool keeps up to 64 MiB at its top once a large piece was
     freed. `malloc_trim` does not release that (mallopt(3), M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX).
@@ -241,12 +249,14 @@ def tune_memory() -> None:
 
 
 def can_trim_memory() -> bool:
-    """Whether the C library keeps freed memory that `trim_memory` releases (glibc)."""
+    """Whether the C library is glibc, which keeps freed memory that `trim_memory` can release."""
     return _malloc_trim() is not None
 
 
 def trim_memory() -> None:
-    """Return freed memory to the system (malloc_trim(3)). Does nothing if the C library has no such call."""
+    """Return freed memory to the operating system (malloc_trim(3)). Does nothing if the C library lacks that
+    function.
+    """
     trim = _malloc_trim()
     if trim is not None:
         trim(0)
@@ -263,7 +273,9 @@ def _malloc_trim() -> Callable[[int], int] | None:
 
 
 def is_locked(handle: int) -> bool:
-    """Whether a process holds an exclusive lock on the open file. Takes the shared form for a moment to find out."""
+    """Whether a process holds an exclusive lock on the open file. To find out, this takes a shared lock for a
+    moment.
+    """
     if not lock_file(handle, shared=True):
         return True
     unlock_file(handle)
@@ -272,7 +284,10 @@ def is_locked(handle: int) -> bool:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Let one process at a time enter; others wait. Raises OSError if the folder cannot be opened."""
+    """While entered, hold a lock on a folder; other processes wait. Raises OSError if the folder cannot be opened.
+
+    On a file system without locks for folders, nobody waits.
+    """
     handle, is_held = _open_to_lock(folder), False
     try:
         with suppress(OSError):  # a network file system may not support locks on directories
@@ -305,9 +320,9 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def open_regular(file: Path) -> int:
-    """Open a regular file for reading and return its handle, which the caller closes.
+    """Open a regular file for reading; return its file descriptor, which the caller closes.
 
-    Raises OSError, also if it is not a regular file.
+    Raises OSError, also for a device, FIFO or folder.
     """
     # without NO_WAIT, opening a pipe would block until another process writes to it
     handle = os.open(file, os.O_RDONLY | NO_WAIT | BINARY)
@@ -320,16 +335,16 @@ def open_regular(file: Path) -> int:
 
 
 def read_regular(file: Path, most: int) -> bytes:
-    """Return at most the first `most` bytes of a regular file. Raises OSError, also if it is not a regular file."""
+    """Return at most the first `most` bytes of a regular file. Raises OSError, also for a device, FIFO or folder."""
     with os.fdopen(open_regular(file), "rb") as stream:
         return stream.read(most)
 
 
 def read_own(file: Path, most: int, *, is_read_only: bool = False) -> bytes:
-    """Return at most the first `most` bytes of a regular file that belongs to the effective user alone.
+    """Return at most the first `most` bytes of a regular file that only this process's user can own.
 
-    `is_read_only`: root may own it too. Raises OSError, and StoreUnusable if another user owns it or it has several
-    hard links.
+    `is_read_only`: the appliance only reads this file, so root may own it too. Raises OSError. Raises StoreUnusable if
+    another user owns the file or it has several hard links.
     """
     with os.fdopen(open_regular(file), "rb") as stream:
         require_own_handle(stream.fileno(), file, is_read_only=is_read_only)

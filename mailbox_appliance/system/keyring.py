@@ -1,6 +1,6 @@
-"""The keychain of the operating system, which may be missing, locked, or waiting for an answer that nobody gives.
+"""Stores secrets in the keychain of the operating system, which may be missing, locked, or waiting for its user.
 
-It is used only in a child process with a deadline: a keychain may claim to be usable and still block forever on a
+The keychain is used only in a child process with a deadline: it may claim to be usable and still block forever on a
 prompt, and a server should not load its libraries (D-Bus). The child is this program with a hidden command. Question
 and answer, including secrets, are one line of JSON each on its standard input and output.
 
@@ -32,11 +32,12 @@ _LONGEST = 256 * 1024
 
 
 class KeyringUnavailable(Exception):
-    """The keychain is missing, locked or does not respond; the text gives the reason, as the end of a sentence."""
+    """The keychain is missing, locked or does not respond. The text is the reason, as the end of a sentence."""
 
 
 def find(name: str, *, environment: Mapping[str, str] | None = None, deadline: float | None = None) -> str | None:
-    """Return the secret of this name, or None. On a desktop the user may be prompted to unlock the keychain.
+    """Return the secret of this name; None if there is none. On a desktop, the user may be prompted to unlock the
+    keychain.
 
     `deadline`: seconds to wait, unless the environment sets fewer. Raises KeyringUnavailable.
     """
@@ -45,17 +46,25 @@ def find(name: str, *, environment: Mapping[str, str] | None = None, deadline: f
 
 
 def put(name: str, secret: str, *, environment: Mapping[str, str] | None = None, deadline: float | None = None) -> None:
-    """Store a secret, replacing an earlier one, and check that the keychain returns it. Raises KeyringUnavailable."""
+    """Store a secret under a name, replacing an earlier one, and check that the keychain returns it.
+
+    `deadline`: seconds to wait, unless the environment sets fewer. Raises KeyringUnavailable.
+    """
     _ask_child({"act": "put", "name": name, "secret": secret}, environment, deadline)
 
 
 def remove(name: str, *, environment: Mapping[str, str] | None = None, deadline: float | None = None) -> None:
-    """Delete a secret, if it exists. Raises KeyringUnavailable."""
+    """Delete the secret of this name, if it exists. `deadline`: seconds to wait, unless the environment sets fewer.
+
+    Raises KeyringUnavailable.
+    """
     _ask_child({"act": "remove", "name": name}, environment, deadline)
 
 
 def answer_question(question: bytes) -> bytes:
-    """Answer a question in the child process: ask the keychain, which may block until the time limit."""
+    """Run in the child process: do what the line of JSON requests with the keychain, and return the line that answers
+    it.
+    """
     try:
         asked = json.loads(question)
         # Output of the keychain library must not mix with the answer.
@@ -68,7 +77,7 @@ def answer_question(question: bytes) -> bytes:
 
 @contextlib.contextmanager
 def _end_after(seconds: float) -> Iterator[None]:
-    """End this process after a time limit, or when its parent has ended and nobody needs the answer."""
+    """While entered, end this process after `seconds`, or when its parent has ended and nobody needs the answer."""
     # One second more, so that the parent reports the timeout.
     last, asker, is_over = time.monotonic() + seconds + 1, os.getppid(), threading.Event()
 
@@ -97,7 +106,7 @@ class _DiscardingKeyring(Exception):
 
 
 class NoKeyringError(Exception):
-    """Raised, like keyring's own error, if the chosen keychain does not store anything securely."""
+    """The keychain that is configured does not store anything securely. Named like the library's own error for this."""
 
 
 def _call_keyring(act: str, name: str, secret: str = "") -> str | None:

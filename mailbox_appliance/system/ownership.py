@@ -1,4 +1,4 @@
-"""Private files: the owners, hard links and modes of the files in a data directory.
+"""Checks and sets the owners, hard links and modes of the files in a data directory, so that they are private.
 
 A file that another user owns, or that has a second name in a folder of another user, stays accessible to that user
 whatever its mode. The appliance refuses such files, as OpenSSH does (sshd_config(5), StrictModes). Windows has no
@@ -52,13 +52,15 @@ _FOLDERS = {"tls": _Kind.READ, "logs": _Kind.READ, ".next": _Kind.WRITTEN, ".nex
 
 
 def restrict_umask() -> None:
-    """Make all new files of this process and its children private, including those of SQLite and libraries."""
+    """Set the umask so that all new files of this process and its children are private, also those that libraries
+    create.
+    """
     global _given_umask
     _given_umask = os.umask(_UMASK)
 
 
 def original_umask() -> int:
-    """Return the umask before `restrict_umask`, for programs of others; -1 if it was not changed."""
+    """Return the umask from before `restrict_umask`, for starting foreign programs; -1 if it was not changed."""
     return _given_umask
 
 
@@ -75,10 +77,9 @@ def make_folder(folder: "Path") -> None:
 
 
 def require_own(folder: "Path") -> None:
-    """Raise StoreUnusable if a data directory, or a file in it, does not belong to the effective user alone. Changes
-    nothing.
+    """Raise StoreUnusable if another user owns a data directory or a file in it, or could change one by a hard link.
 
-    Missing and unreadable files are ignored: opening them reports the error.
+    Nothing is changed. Missing and unreadable files are ignored: opening them reports the error.
     """
     if _HAS_OWNERS:
         for path, kind in _known_files(folder):
@@ -86,7 +87,7 @@ def require_own(folder: "Path") -> None:
 
 
 def require_own_key(file: "Path") -> None:
-    """Raise StoreUnusable for a key file outside the data directory that belongs neither to the effective user nor to
+    """Raise StoreUnusable if a key file outside the data directory belongs neither to this process's user nor to
     root.
     """
     if _HAS_OWNERS:
@@ -94,16 +95,17 @@ def require_own_key(file: "Path") -> None:
 
 
 def require_own_handle(handle: int, file: "Path", *, is_read_only: bool = False) -> None:
-    """Check an open file as `require_own` does, so that it cannot be exchanged after the check.
+    """Raise StoreUnusable if another user owns an open file, or if it has several hard links.
 
-    `is_read_only`: root may own it too.
+    Unlike a check by path, the file cannot be exchanged between check and use. `file`: its path for the message.
+    `is_read_only`: the appliance only reads this file, so root may own it too.
     """
     if _HAS_OWNERS:
         _require_own_file(file, os.fstat(handle), _Kind.READ if is_read_only else _Kind.WRITTEN)
 
 
 def close_to_other_writers(folder: "Path") -> None:
-    """Remove other users' write access to a data directory and check its files again. Raises StoreUnusable.
+    """Remove other users' write access to a data directory, then check its files again. Raises StoreUnusable.
 
     From then on the mode 0700 keeps others away from every path in it, so that one check is enough.
     """
@@ -116,7 +118,8 @@ def close_to_other_writers(folder: "Path") -> None:
 
 
 def restrict_modes(folder: "Path", key_file: "Path") -> None:
-    """Remove group and other permissions from a data directory and its files, for example after files were copied in.
+    """Remove all permissions of other users from a data directory and its files, for example after files were copied
+    in.
 
     Links are followed only to the database and the key. Files whose mode cannot be changed stay as they are.
     """
@@ -133,8 +136,9 @@ def restrict_modes(folder: "Path", key_file: "Path") -> None:
 
 
 def _known_files(folder: "Path") -> "Iterator[tuple[Path, _Kind]]":
-    """Yield a data directory and the files that may be in it. Other files in it belong to the user and are not
-    checked.
+    """Yield the path of a data directory and of each file that the appliance may have in it, with its kind.
+
+    Other files in the directory belong to the user and are not checked.
     """
     yield folder, _Kind.FOLDER
     database = folder / _DATABASE
@@ -184,9 +188,10 @@ def _require_owner(path: "Path", found: os.stat_result, *, may_be_roots: bool = 
 
 
 def _require_nobody_else(path: "Path", found: os.stat_result) -> None:
-    """Raise StoreUnusable if others can change the file, by its mode or by a hard link.
+    """Raise StoreUnusable if another user can change a file. `found`: its owner, mode and links.
 
-    The modes of files of our own user are not checked: `restrict_modes` changes them.
+    A file of root must not be writable for others. A file of this user must have one hard link; its mode is not
+    checked, since `restrict_modes` changes it.
     """
     if found.st_uid != _own_uid():
         if found.st_mode & _OTHERS_WRITE:

@@ -1,4 +1,4 @@
-"""Child processes: this program, and programs of others.
+"""Starts child processes: this program, and foreign programs such as a browser. Prepares their environment.
 
 Installed by pip, this program is a Python module. As a PyInstaller bundle it contains Python. A bundle sets
 LD_LIBRARY_PATH to its own libraries, which other programs must not load. A one-file bundle is unpacked when it starts
@@ -24,7 +24,7 @@ NO_WINDOW = 0x0800_0000 if sys.platform == "win32" else 0
 
 
 def is_bundle() -> bool:
-    """Whether this process runs from a bundle rather than an installation of Python."""
+    """Whether this process runs from a PyInstaller bundle, not from an installation of Python."""
     return bool(getattr(sys, "frozen", False))
 
 
@@ -32,7 +32,7 @@ def is_bundle_replaced() -> bool:
     """Whether the file of this bundle was replaced or deleted, so that its libraries may be missing or of another
     release.
 
-    Detected only on systems with /proc. Modules are found in any case (packaging/launch.py).
+    Detected only on systems with /proc. Python modules can still be imported in any case (packaging/launch.py).
     """
     try:
         return is_bundle() and Path("/proc/self/exe").readlink().name.endswith(" (deleted)")
@@ -47,15 +47,16 @@ def own_command(*arguments: str) -> list[str]:
 
 
 def _bundled_program(executable: str) -> str:
-    """Return the program of a bundle for child processes. On Windows, the tray is a separate program without a
-    console.
+    """Return the program with which a bundle starts itself as a child process. `executable`: the program that runs now.
+
+    On Windows these differ for the tray, which is a separate program without a console.
     """
     other = Path(executable).with_name(Path(executable).name.replace("-tray.exe", ".exe"))
     return str(other) if other.is_file() else executable
 
 
 def child_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which a child process finds this package."""
+    """Return the environment for a child process that runs this program. `given`: the environment to start from."""
     if is_bundle():  # the child sets its libraries again and needs the previous value
         return _without_bundle_libraries(given)
     ours = str(Path(__file__).resolve().parents[2])
@@ -64,12 +65,12 @@ def child_environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def detached_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a child process that outlives this one."""
+    """Return the environment for a child process that runs this program and outlives this process."""
     return child_environment(given) | ({_DETACHED: "1"} if is_bundle() else {})
 
 
 def foreign_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a program of others, without our secrets and the variables of a bundle."""
+    """Return the environment for a foreign program: without the appliance's secrets and the variables of a bundle."""
     kept = {name: value for name, value in given.items() if not _is_secret_variable(name)}
     if not is_bundle():
         return kept
@@ -83,6 +84,6 @@ def _is_secret_variable(variable: str) -> bool:
 
 
 def _without_bundle_libraries(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with LD_LIBRARY_PATH as it was before the bundle changed it."""
+    """Return the environment with the value that LD_LIBRARY_PATH had before the bundle changed it."""
     kept = {name: value for name, value in given.items() if name not in (_LIBRARIES, _ORIGINAL)}
     return kept | ({_LIBRARIES: given[_ORIGINAL]} if _ORIGINAL in given else {})

@@ -1,6 +1,6 @@
 """A temporary file for data too large for memory, encrypted with a key that only this process has.
 
-The file has no name from the moment it is opened (POSIX), or is deleted when it is closed, even by a crash (Windows).
+On POSIX the file has no name from the moment it is opened. On Windows it is deleted when it is closed, even by a crash.
 The data left on the disk is AES-256-CTR under a key that was never written.
 """
 
@@ -26,7 +26,7 @@ _LOOK_EVERY = 1 << 20
 
 
 class Spool:
-    """Bytes that are written once, in order, and read any number of times. Any thread can read."""
+    """An encrypted temporary file. Bytes are appended once, in order, and read any number of times, by any thread."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """Open the file in `folder`; None means the system's folder for temporary files. Raises OSError."""
@@ -42,7 +42,7 @@ class Spool:
         return self._size
 
     def append(self, data: bytes) -> None:
-        """Append bytes. Raises OSError, also if the disk would be nearly full; the spool is unusable then."""
+        """Append bytes. Raises OSError, also if the disk would become nearly full; afterwards the spool is unusable."""
         if self._size >= self._next_look:
             self._next_look = self._size + _LOOK_EVERY
             if shutil.disk_usage(self._folder).free < RESERVE + _LOOK_EVERY:
@@ -64,11 +64,11 @@ class Spool:
         return Cipher(self._algorithm, CTR(counter)).decryptor().update(encrypted)[skip:]
 
     def content(self, start: int = 0, end: int | None = None) -> Content:
-        """Return the bytes from `start` up to `end` as content that is valid until `close`."""
+        """Return the bytes from `start` up to but not including `end` as Content, which is readable until `close`."""
         return _SpoolRange(self, start, self._size if end is None else end)
 
     def close(self) -> None:
-        """Delete the file."""
+        """Close and thereby delete the file."""
         self._file.close()
 
 

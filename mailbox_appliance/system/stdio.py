@@ -1,4 +1,4 @@
-"""Standard streams that cannot be used: closed by the parent process, or redirected to a full disk."""
+"""Handles standard streams that cannot be used: closed by the parent process, or redirected to a full disk."""
 
 import os
 import sys
@@ -7,9 +7,9 @@ from typing import TextIO
 
 
 def reopen_closed_streams() -> tuple[int, ...]:
-    """Redirect closed standard streams to the null device, and return their numbers.
+    """Open the null device for each closed standard stream; return their file descriptors (0 to 2).
 
-    Otherwise another file, such as the store, would get number 2, and error output would be written to it.
+    Otherwise the next opened file, such as the store, would get descriptor 2, and error output would be written to it.
     """
     closed = []
     for number in range(3):
@@ -25,14 +25,16 @@ def reopen_closed_streams() -> tuple[int, ...]:
 
 
 def write_quietly(stream: TextIO, text: str) -> None:
-    """Write text that may be lost, and flush; errors are ignored."""
+    """Write text and flush, ignoring errors; the text may be lost."""
     with suppress(OSError, ValueError):  # ValueError: the stream was closed
         stream.write(text)
     flush_quietly(stream)
 
 
 def flush_quietly(stream: TextIO) -> None:
-    """Flush the stream, discarding what cannot be written: Python would retry at exit and change the exit code."""
+    """Flush the stream, and discard text that cannot be written. Python would retry at exit and change the exit
+    code.
+    """
     try:
         stream.flush()
     except ValueError:
