@@ -1,4 +1,4 @@
-"""The tray icon: a separate process, and a client of the API with its member's session.
+"""The tray icon: a separate process, which is a client of the API with the session of the signed-in member.
 
 It shows the status of the appliance, starts and stops the service, and opens the console. Its permissions are checked
 by `operations`, as for every client.

@@ -1,7 +1,7 @@
-"""Start at login on Linux, macOS and Windows, without administrator rights.
+"""Makes the tray start at login on Linux, macOS and Windows, without administrator rights.
 
-Each user has one entry, as one tray is enough: for the data directory named when it was enabled, or for the default
-one.
+Each user has one login item, as one tray is enough. It starts the tray for the data directory named when it was
+enabled, or for the default one.
 """
 
 import contextlib
@@ -29,27 +29,33 @@ from mailbox_appliance.system import files, ownership, processes
 
 @dataclass(frozen=True)
 class LoginItem:
-    """A login item: its command, and whether it is enabled; a settings app can disable it and leave it there."""
+    """The tray's login item: its command, and whether it is enabled. A settings app can disable an item without
+    removing it.
+    """
 
     command: tuple[str, ...]
     is_on: bool
 
 
 class LoginItems(Protocol):
-    """The login items of a system, one of ours for each user. If the system refuses, methods raise OSError."""
+    """The place where an operating system keeps this user's login item for the tray. One implementation for each
+    system.
+
+    Methods raise OSError if the system refuses.
+    """
 
     @property
     def location(self) -> str:
-        """The place of the item, for people."""
+        """The path or registry value of the login item, to show to the user."""
 
     def find(self) -> LoginItem | None:
-        """Return our item, if it exists and the system can read it."""
+        """Return the tray's login item; None if it does not exist or cannot be read."""
 
     def write(self, command: Sequence[str]) -> None:
-        """Enable the item with this command from the next login on, no matter how it was disabled."""
+        """Write the login item with this command and enable it, even if a settings app has disabled it."""
 
     def remove(self) -> None:
-        """Remove the item; it may be missing."""
+        """Remove the login item, if it exists."""
 
 
 _DATA_DIR = "--data-dir"
@@ -57,7 +63,9 @@ _DATA_DIR = "--data-dir"
 
 @dataclass(frozen=True)
 class Autostart:
-    """Start at login for this user. Methods raise Failure with the reason if a change is refused."""
+    """The setting "start the tray at login" of this user. Methods raise Failure with the reason if a change is
+    refused.
+    """
 
     _items: LoginItems
     #: The command that starts this program from its current path.
@@ -67,47 +75,48 @@ class Autostart:
 
     @property
     def location(self) -> str:
-        """The place where the system keeps it: a file, or a value of the registry."""
+        """The place of the login item, to show to the user: the path of a file, or a value of the Windows registry."""
         return self._items.location
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the tray starts at login; an item that a settings app disabled does not count."""
+        """Whether the tray starts at login. False if a settings app has disabled the login item."""
         found = self._items.find()
         return found is not None and found.is_on
 
     @property
     def is_ours(self) -> bool:
-        """Whether the tray starts for this data directory, and not for another."""
+        """Whether the tray starts at login for the data directory of this object, not for another one."""
         return self.is_enabled and _resolve_data_dir(_data_dir_of(tuple(self.command))) == _resolve_data_dir(
             self._data_dir
         )
 
     @property
     def command(self) -> list[str]:
-        """The command started at login, or the one that `enable` would write."""
+        """The command that is run at login or, if none is enabled, the one that `enable` would set."""
         found = self._items.find()
         return list(found.command if found is not None and found.is_on else self._command_for(self._data_dir))
 
     @property
     def missing_program(self) -> str | None:
-        """The program of the item, if it no longer exists."""
+        """The path of the program in the login item, if there is no such file any more; else None."""
         found = self._items.find()
         return None if found is None or not found.is_on or _program_exists(found) else "".join(found.command[:1])
 
     def enable(self) -> None:
-        """Start the tray from the next login on."""
+        """Start the tray at every login from now on. No tray is started now."""
         self._write(self._command_for(self._data_dir))
 
     def disable(self) -> None:
-        """Stop starting the tray at login. A running tray continues."""
+        """Stop starting the tray at login. A tray that is running continues."""
         try:
             self._items.remove()
         except OSError as error:
             raise _cannot_change_failure("off", self.location, error) from error
 
     def refresh(self) -> bool:
-        """Replace a missing program of the item, as after a move; return whether it was replaced.
+        """If the program in the login item is missing, as after a move, set its current path; return whether that was
+        done.
 
         A disabled item stays disabled, and its data directory stays the same.
         """
@@ -130,7 +139,10 @@ class Autostart:
 def for_this_system(
     environment: Mapping[str, str], data_dir: Path | None = None, platform: str = sys.platform
 ) -> Autostart | None:
-    """Return start at login on this system, for `data_dir` if given; None for a user without a home directory."""
+    """Return the login setting for this system; None for a user without a home directory.
+
+    `data_dir`: the data directory for which the tray starts, by default the user's default one.
+    """
     items = _login_items(environment, platform)
     if items is None:
         return None
@@ -169,7 +181,7 @@ def _without_console_window(own: str, platform: str) -> str:
 
 
 def _data_dir_of(command: tuple[str, ...]) -> str | None:
-    """Return the data directory that a command names."""
+    """Return the value of `--data-dir` in a command; None if the command has no such option."""
     return next((value for option, value in itertools.pairwise(command) if option == _DATA_DIR), None)
 
 
@@ -222,7 +234,10 @@ _BY_ANOTHER = "/usr/bin/env"
 
 
 def config_folder(environment: Mapping[str, str], home: Path | None) -> Path | None:
-    """Return the user's configuration folder; a relative one is ignored (XDG Base Directory Specification)."""
+    """Return the user's configuration folder, such as `~/.config`. `home`: the user's home directory.
+
+    A relative path in XDG_CONFIG_HOME is ignored (XDG Base Directory Specification). Returns None if neither is known.
+    """
     named = Path(environment.get("XDG_CONFIG_HOME", ""))
     if named.is_absolute():
         return named
@@ -230,10 +245,10 @@ def config_folder(environment: Mapping[str, str], home: Path | None) -> Path | N
 
 
 def exec_line(command: Sequence[str]) -> str:
-    """Return a command as the value of `Exec`. Its quoting is not a shell's, and `%` starts a code of the desktop.
+    """Return a command as the value of `Exec` in a desktop entry.
 
-    Seen in practice: GLib looks for the program before it reads the codes, so a program with `%` in its path is not
-    found.
+    Its quoting differs from a shell's, and `%` starts a code that the desktop replaces. Observed: GLib looks for the
+    program before it reads the codes, so a program with `%` in its path is not found.
     """
     if "%" in command[0]:
         command = (_BY_ANOTHER, *command)
@@ -251,7 +266,7 @@ def _escape(text: str) -> str:
 
 
 def command_from_exec_line(line: str) -> tuple[str, ...]:
-    """Return the command of an `Exec` value; empty if its quotes do not close."""
+    """Return the command in an `Exec` value of a desktop entry; empty if a quotation mark is not closed."""
     text = re.sub(r"\\(.)", lambda found: _MEANT.get(found[1], found[0]), line)
     found = tuple(_split_exec_line(text))
     return found[1:] if found[:1] == (_BY_ANOTHER,) else found
@@ -264,18 +279,21 @@ def _split_exec_line(text: str) -> Iterator[str]:
 
 
 class DesktopEntry:
-    """The autostart entry of this user."""
+    """The login item on Linux: a desktop entry in the user's autostart folder."""
 
     def __init__(self, config_folder: Path) -> None:
         self._file = config_folder / "autostart" / _NAME
 
     @property
     def location(self) -> str:
-        """The path of the file."""
+        """The path of the desktop entry."""
         return str(self._file)
 
     def find(self) -> LoginItem | None:
-        """Return the item in the file. A settings app disables it by one of two keys and keeps the file."""
+        """Return the login item in the file; None if the file cannot be read.
+
+        A settings app disables the item by one of two keys in the file, and does not delete the file.
+        """
         try:
             text = files.read_regular(self._file, _LARGEST).decode("utf-8", "surrogateescape")
         except OSError:
@@ -286,19 +304,21 @@ class DesktopEntry:
         return LoginItem(command, is_on=bool(command) and not off)
 
     def write(self, command: Sequence[str]) -> None:
-        """Replace the whole file; through a link, its target."""
+        """Replace the whole file by an enabled item with this command. If the file is a link, its target is
+        replaced.
+        """
         ownership.make_folder(self._file.parent)
         # If the program is gone, as after its package was removed, the desktop starts nothing and reports nothing.
         entry = _ENTRY.format(_escape(command[0]), exec_line(command))
         write_desktop_file(self._file.resolve(), entry.encode("utf-8", "surrogateescape"))
 
     def remove(self) -> None:
-        """Delete the file."""
+        """Delete the desktop entry, if it exists."""
         self._file.unlink(missing_ok=True)
 
 
 def _parse_keys(text: str) -> dict[str, str]:
-    """Return keys and values of the group `[Desktop Entry]`."""
+    """Return the keys and values in the group `[Desktop Entry]` of a desktop entry."""
     _, _, rest = f"\n{text}".partition(f"\n{_GROUP}\n")
     rows = rest.partition("\n[")[0].splitlines()
     pairs = (row.partition("=") for row in rows if "=" in row and not row.startswith("#"))
@@ -306,7 +326,7 @@ def _parse_keys(text: str) -> dict[str, str]:
 
 
 def write_desktop_file(file: Path, content: bytes) -> None:
-    """Write a file that others may read, replacing it as a whole."""
+    """Replace a file in one step. Other users may read the new file."""
     handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -327,7 +347,7 @@ LABEL = "org.mailboxappliance.tray"
 
 
 class LaunchAgent:
-    """The launch agent of this user. It takes effect at the next login.
+    """The login item on macOS: a launch agent of this user. It takes effect at the next login.
 
     `launchctl` is not used to load or unload it: loading would start a second tray at once, and unloading would end the
     tray in which the user has just disabled it.
@@ -338,11 +358,11 @@ class LaunchAgent:
 
     @property
     def location(self) -> str:
-        """The path of the file."""
+        """The path of the property list."""
         return str(self._file)
 
     def find(self) -> LoginItem | None:
-        """Return the item in the file."""
+        """Return the login item in the property list; None if the file cannot be read."""
         try:
             values: Any = plistlib.loads(files.read_regular(self._file, _LARGEST))
             command = tuple(str(argument) for argument in values["ProgramArguments"])
@@ -353,7 +373,9 @@ class LaunchAgent:
             return None
 
     def write(self, command: Sequence[str]) -> None:
-        """Replace the whole file. Without `KeepAlive`, since a user who quits the tray wants it to end."""
+        """Replace the whole file by an item with this command. It has no `KeepAlive`, which would restart a tray that
+        was quit.
+        """
         values = {
             "Label": LABEL,
             "ProgramArguments": list(command),
@@ -366,7 +388,7 @@ class LaunchAgent:
         write_desktop_file(self._file.resolve(), plistlib.dumps(values))
 
     def remove(self) -> None:
-        """Delete the file."""
+        """Delete the property list, if it exists."""
         self._file.unlink(missing_ok=True)
 
 
@@ -382,7 +404,7 @@ LONGEST = 260
 
 
 class Registry(Protocol):
-    """The part of the module `winreg` that is used here."""
+    """The functions and constants of the module `winreg` that are used here, as a protocol."""
 
     HKEY_CURRENT_USER: int
     KEY_READ: int
@@ -397,24 +419,24 @@ class Registry(Protocol):
 
 
 def load_registry() -> Registry:
-    """The registry of this computer."""
+    """Return the module `winreg`, the registry of this computer."""
     found: Registry = importlib.import_module("winreg")
     return found
 
 
 class RunKey:
-    """The registry value of this user."""
+    """The login item on Windows: a value under the registry key `Run` of this user."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     @property
     def location(self) -> str:
-        """Key and value, as the registry editor writes them."""
+        """The registry key and value, as the registry editor writes them."""
         return rf"HKEY_CURRENT_USER\{RUN}\{NAME}"
 
     def find(self) -> LoginItem | None:
-        """Return the item, unless its value is not a string."""
+        """Return the login item; None if the registry value is missing or not a string."""
         line = self._value(RUN)
         if not isinstance(line, str):
             return None
@@ -423,7 +445,7 @@ class RunKey:
         return LoginItem(split_command_line(line), is_on=not is_off)
 
     def write(self, command: Sequence[str]) -> None:
-        """Set the value, and delete the note that it was disabled."""
+        """Set the registry value, and delete the one with which a settings app disables it."""
         line = subprocess.list2cmdline(command)
         if len(line) > LONGEST:
             raise OSError(errno.ENAMETOOLONG, f"Windows does not start command lines longer than {LONGEST} characters")
@@ -433,7 +455,7 @@ class RunKey:
         self._delete(APPROVED)
 
     def remove(self) -> None:
-        """Delete the value, and the note that it was disabled."""
+        """Delete the registry value, and the one with which a settings app disables it."""
         self._delete(RUN)
         self._delete(APPROVED)
 

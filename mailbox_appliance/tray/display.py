@@ -1,4 +1,4 @@
-"""Keeps the tray icon up to date, and finds what shows icons on this system."""
+"""Keeps the tray icon up to date, and finds the program or library that shows icons on this system."""
 
 import logging
 import sys
@@ -29,7 +29,10 @@ _ENDING = (ServiceState.STOPPED, ServiceState.STOPPING)
 
 
 class TrayDisplay:
-    """The tray around an icon. `start` starts the one thread that polls; any thread may call the other methods."""
+    """The tray of a data directory: polls the appliance and shows its state on the icon.
+
+    `start` starts the one thread that polls; any thread may call the other methods.
+    """
 
     def __init__(self, parts: TrayParts) -> None:
         self._parts, self.actions, self._schedule = parts, Actions(self, parts), PollSchedule(SystemClock())
@@ -42,11 +45,14 @@ class TrayDisplay:
 
     @property
     def state(self) -> TrayState:
-        """The last known state, with the actions in progress."""
+        """The state that the last poll found, with the actions in progress in this tray."""
         return self._with_own_actions(self._seen or TrayState(ServiceState.STARTING))  # set once it is started or found
 
     def start(self, icon: Icon, *, opens_console: bool) -> None:
-        """Start the service if it does not run, and show its state on this icon; open the console once it answers."""
+        """Start polling and show the state on this icon. Also start the service, if it is not running.
+
+        `opens_console`: open the console once the service responds.
+        """
         self._icon = icon
         if self._ended.is_set():  # requested before there was an icon
             icon.stop()
@@ -55,30 +61,30 @@ class TrayDisplay:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop polling, after the icon is gone."""
+        """Stop polling. Call it after the icon was removed."""
         self._ended.set()
         self._wake.set()
         self._thread.join(_ENDS_WITHIN)
 
     def show_notice(self, notice: Notice) -> None:
-        """Show a notice."""
+        """Show a desktop notification."""
         if self._icon is not None and not self._ended.is_set():
             self._icon.notify(notice.title, notice.text)
 
     def refresh(self) -> None:
-        """Show the known state now, and poll for changes."""
+        """Show the known state on the icon now, and poll at once for changes."""
         self._update_icon()
         self._wake.set()
 
     def on_menu_opened(self) -> None:
-        """Note that the user has opened the menu."""
+        """Poll at once, since the user has opened the menu. The user counts as present for the polling schedule."""
         self._schedule.note_use()
         if self._schedule.try_poll_all():
             self._parts.watcher.poll_all_next()
         self._wake.set()
 
     def end(self) -> None:
-        """End the tray."""
+        """Remove the icon and end the tray."""
         self._ended.set()
         if self._icon is not None:
             self._icon.stop()
@@ -132,7 +138,11 @@ class TrayDisplay:
 
 
 def _with_requested_service(seen: TrayState, under_way: frozenset[Action]) -> ServiceState:
-    """Return the state of the service on its way to what the user requested here."""
+    """Return the state of the service: STARTING or STOPPING if an action in progress starts or stops it, else as
+    polled.
+
+    `seen`: the polled state. `under_way`: the actions in progress in this tray.
+    """
     if under_way & _STARTS_SERVICE and seen.service is ServiceState.STOPPED:
         return ServiceState.STARTING
     if under_way & _ENDS_SERVICE and seen.service in _RUNS and not seen.is_kept:
@@ -141,7 +151,10 @@ def _with_requested_service(seen: TrayState, under_way: frozenset[Action]) -> Se
 
 
 def _with_expected_changes(before: TrayState | None, seen: TrayState, ours: frozenset[Action]) -> TrayState | None:
-    """Return the previous state with the changes requested here, which need no notification of their own."""
+    """Return the previous state with the changes that this tray caused, so that they cause no notification.
+
+    `before`: the previous state. `seen`: the polled one. `ours`: the actions of this tray since then.
+    """
     if before is not None and ours & _OF_SERVICE and seen.service in _ENDING:
         before = replace(before, service=ServiceState.STOPPED)
     if before is not None and Action.BACK_UP in ours:
@@ -164,8 +177,10 @@ def find_icon(
     patience: float = HOST_WAIT_SECONDS,
     platform: str = sys.platform,
 ) -> Icon:
-    """Return the icon, not shown yet. Waits up to `patience` seconds for a desktop that shows icons; raises
-    NoTrayHost.
+    """Return a tray icon for this system, not shown yet. `on_click`, `on_open`: called for a menu item and an opening
+    menu.
+
+    Waits up to `patience` seconds for a desktop that shows icons. Raises NoTrayHost if there is none.
     """
     if platform in ("win32", "darwin"):
         return _system_icon(on_click, platform)
@@ -177,7 +192,10 @@ def find_icon(
 
 
 def _system_icon(on_click: OnClick, platform: str) -> Icon:
-    """Return the icon for Windows or macOS. Neither announces an opening menu, so it shows the last known state."""
+    """Return the icon for Windows or macOS.
+
+    Neither system announces that a menu opens, so the menu shows the state of the last poll.
+    """
     try:
         import pystray
 
@@ -191,7 +209,7 @@ def _system_icon(on_click: OnClick, platform: str) -> Icon:
 
 
 def _main_thread() -> Callable[[Callable[[], None]], Any]:
-    """Return how to call a function in the main thread, the only one that macOS lets change the icon."""
+    """Return a function that runs its argument in the main thread. On macOS, only that thread may change the icon."""
     from importlib import import_module
 
     call_after: Callable[[Callable[[], None]], Any] = import_module("PyObjCTools.AppHelper").callAfter

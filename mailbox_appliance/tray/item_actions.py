@@ -1,4 +1,4 @@
-"""Actions of menu items, each in a separate thread; opening the console, folders and terminals."""
+"""Carries out the actions of menu items, each in a separate thread. Opens the console, folders and terminals."""
 
 import logging
 import os
@@ -32,14 +32,18 @@ from mailbox_appliance.tray.watcher import ApplianceWatcher
 
 
 def console_url(data_dir: Path, place: str = "") -> str:
-    """Return the address of a console page, which asks the user to sign in if necessary. Raises Failure."""
+    """Return the address of a console page, which asks the user to sign in if necessary.
+
+    `place`: the page, as the fragment of the address. Raises Failure if no appliance is running.
+    """
     return f"{owner.owner_url(data_dir)}/{place and '#' + place}"
 
 
 def console_link(data_dir: Path, watcher: ApplianceWatcher, place: str = "") -> str:
-    """Return an address that opens a console page signed in, valid for a minute; the sign-in page without a session.
+    """Return an address that opens a console page and signs the user in. It is valid for a minute.
 
-    Raises Failure if nothing answers. Open it at once and show it to nobody, since anyone who has it is signed in.
+    `place`: the page. If the tray has no session, the address opens the sign-in page. Raises Failure if no appliance
+    responds. Open the address at once and show it to nobody, since anyone who has it is signed in.
     """
     closed = console_url(data_dir, place)
     watcher.poll()  # which finds a new session
@@ -100,29 +104,31 @@ _IN_TERMINAL = 'on run argv\ntell application "Terminal"\nactivate\ndo script (i
 
 @dataclass(frozen=True)
 class DesktopLauncher:
-    """Opens addresses, folders and terminals in the way of this desktop."""
+    """Opens addresses, folders and terminals with the programs of this desktop. Methods return whether that
+    succeeded.
+    """
 
     environment: Mapping[str, str]
     platform: str = sys.platform
 
     def open_browser(self, address: Callable[[], str]) -> bool:
-        """Show an address in a browser: the one in BROWSER, otherwise the desktop's default.
+        """Open an address in a browser: the one that the variable BROWSER names, else the desktop's default.
 
-        Each attempt requests a new address, since a failed one may have used up a single-use link.
+        `address` is called again for each browser tried, since a failed one may have used up a single-use link.
         """
         named = [_browser_command(part) for part in self.environment.get("BROWSER", "").split(os.pathsep)]
         return self._try_viewers(named, address) or self._show_in_any(_BROWSERS, address)
 
     def open_folder(self, folder: Path) -> bool:
-        """Show a folder."""
+        """Show a folder in the desktop's file manager."""
         return self._show_in_any(_FILES, lambda: str(folder))
 
     def open_file(self, file: Path) -> bool:
-        """Show a text file."""
+        """Show a text file in the desktop's default program."""
         return self._show_in_any(_FILES, lambda: str(file))
 
     def open_terminal(self, command: Sequence[str]) -> bool:
-        """Run a command of ours in a terminal that stays open until the user closes it."""
+        """Run a command of this program in a terminal window that stays open until the user closes it."""
         if self.platform == "win32":
             # With /s, cmd removes only the outer quotes.
             line = f'cmd /s /k "{" ".join(map(_quote_for_cmd, command))}"'
@@ -134,7 +140,7 @@ class DesktopLauncher:
         return self._start_any([(*terminal, *staying) for terminal in (*named, *_TERMINALS)])
 
     def copy_to_clipboard(self, text: str) -> bool:
-        """Put a text into the clipboard."""
+        """Copy a text to the clipboard."""
         named = _CLIPBOARD_OF.get(self.platform)
         ways = [named] if named else [command for name, command in _CLIPBOARDS if self.environment.get(name)]
         return any(self._send_text(command, text) for command in ways)
@@ -151,7 +157,7 @@ class DesktopLauncher:
         return bool(way) and shutil.which(way[0], path=self.environment.get("PATH")) is not None
 
     def _start_any(self, commands: Sequence[Sequence[str]]) -> bool:
-        """Start the first of these programs that exists and does not fail."""
+        """Start the first of these commands whose program exists and does not fail; return whether there is one."""
         return any(self._start_and_check(command) for command in commands if command)
 
     def _start_and_check(self, command: Sequence[str], creationflags: int = 0) -> bool:
@@ -178,7 +184,10 @@ class DesktopLauncher:
     def _start_program(
         self, command: Sequence[str], stdin: int, creationflags: int = 0
     ) -> "subprocess.Popen[bytes] | None":
-        """Start a program in a session of its own, so that Ctrl-C does not end it; return None if it does not exist."""
+        """Start a program in a session of its own, so that Ctrl-C does not end it; return None if it does not exist.
+
+        `stdin`, `creationflags`: as for `subprocess.Popen`.
+        """
         with suppress(OSError):
             return subprocess.Popen(
                 command,
@@ -194,12 +203,12 @@ class DesktopLauncher:
 
 
 def show_in_browser(address: str, environment: Mapping[str, str]) -> bool:
-    """Show an address in a browser, for a command; False if there is none."""
+    """Open an address in a browser; return whether that succeeded. For commands, which have no tray."""
     return DesktopLauncher(environment).open_browser(lambda: address)
 
 
 def _browser_command(part: str) -> list[str]:
-    """Return a command of BROWSER; empty if its quotes do not close."""
+    """Return one entry of the variable BROWSER as a command; empty if a quotation mark is not closed."""
     try:
         return [word for word in shlex.split(part) if word != "&"]
     except ValueError:
@@ -207,13 +216,16 @@ def _browser_command(part: str) -> list[str]:
 
 
 def _quote_for_cmd(argument: str) -> str:
-    """Quote a path or word for cmd, which acts on & outside quotes; double a backslash before the last quote."""
+    """Quote a path or word for the Windows shell `cmd`.
+
+    Outside quotes, cmd would treat & as an operator. A backslash before the closing quote is doubled.
+    """
     ending = argument[len(argument.rstrip("\\")) :]
     return f'"{argument}{ending}"'
 
 
 def _with_target(way: Sequence[str], what: str) -> list[str]:
-    """Return a command with its argument: in place of `%s`, or at the end."""
+    """Return the command `way` with the argument `what`: in place of `%s`, or at the end."""
     return [word.replace("%s", what) for word in way] if any("%s" in word for word in way) else [*way, what]
 
 
@@ -252,17 +264,17 @@ _CONSOLE_PAGES = {
 
 
 class Tray(Protocol):
-    """The surrounding tray, as actions use it."""
+    """The methods of `TrayDisplay` that actions use, as a protocol."""
 
     @property
     def state(self) -> TrayState:
-        """The last known state."""
+        """The state that the last poll found."""
 
     def show_notice(self, notice: Notice) -> None:
-        """Show a notice."""
+        """Show a desktop notification."""
 
     def refresh(self) -> None:
-        """Show a change soon."""
+        """Show the known state, and poll at once for changes."""
 
     def end(self) -> None:
         """End the tray."""
@@ -270,7 +282,7 @@ class Tray(Protocol):
 
 @dataclass(frozen=True)
 class TrayParts:
-    """The parts that actions use."""
+    """The objects with which the actions of a tray work, for one data directory."""
 
     data_dir: Path
     watcher: ApplianceWatcher
@@ -280,7 +292,7 @@ class TrayParts:
 
 
 class Actions:
-    """The actions of one tray."""
+    """Runs the actions of one tray, and knows which are in progress."""
 
     def __init__(self, tray: Tray, parts: TrayParts) -> None:
         self._tray, self._parts = tray, parts
@@ -313,13 +325,16 @@ class Actions:
         return self._running
 
     def take_recent(self) -> frozenset[Action]:
-        """Return the actions in progress, and those that have ended since the last call."""
+        """Return the actions in progress, and those that have ended since the last call of this method."""
         with self._changing:
             done, self._done = self._done, frozenset()
             return self._running | done
 
     def start(self, action: Action, *, then: Action | None = None) -> None:
-        """Start an action unless it is in progress; return at once. A conflicting one waits for it."""
+        """Start an action in a separate thread and return at once. Do nothing if the same action is in progress.
+
+        `then`: an action to start after success. An action that conflicts with one in progress waits for that to end.
+        """
         with self._changing:
             if action in self._running:
                 return
@@ -362,7 +377,9 @@ class Actions:
             self._show_notice("Could not open a browser", f"The console is at {console_url(parts.data_dir, place)}")
 
     def _log_in(self) -> None:
-        """Sign in in a terminal: a window of ours that asks for a password could be imitated."""
+        """Open a terminal in which the user signs in. A password window of the tray could be imitated by other
+        programs.
+        """
         command = processes.own_command("--data-dir", str(self._parts.data_dir), "login", "--format", "table")
         if not self._parts.opening.open_terminal(command):
             line = subprocess.list2cmdline(command) if sys.platform == "win32" else shlex.join(command)
@@ -383,7 +400,10 @@ class Actions:
             self._show_notice("Certificate fingerprint", https.fingerprint)
 
     def _copy_setup_code(self) -> None:
-        """Copy the setup code. No notification contains it, since those are kept, and shown on locked screens."""
+        """Copy the setup code to the clipboard.
+
+        No notification contains it, since desktops keep notifications and show them on locked screens.
+        """
         code, file = self._tray.state.setup_code, self._parts.data_dir / "setup-code"
         if code is None:
             return
@@ -437,7 +457,10 @@ class Actions:
             self._restart()
 
     def _restart(self) -> None:
-        """Start the service again after crashes, each time later; a service that keeps crashing needs a person."""
+        """Start the service again after a crash, after a delay that grows with each crash.
+
+        After too many crashes it is not started again, since a person must correct the cause.
+        """
         while (delay := self._restarts.next_delay()) is not None:
             try:
                 self._start_service(partial(self._parts.service.restart, delay))
@@ -458,7 +481,9 @@ class Actions:
         self.not_started = None
 
     def _quit(self) -> None:
-        """Stop the service, unless systemd keeps it, and end the tray; report a service that cannot be stopped."""
+        """Stop the service and end the tray. A service that systemd runs is not stopped. One that cannot be stopped is
+        reported.
+        """
         try:
             self._parts.service.quit()
         except Failure as failure:

@@ -1,7 +1,7 @@
-"""The token of the tray: that of the session on this computer, which may be in a keychain.
+"""The session token that the tray uses: that of the user's session on this computer, which may be in a keychain.
 
 A keychain may wait until the user unlocks it, so a separate thread reads it, and polling does not wait. The result is
-kept until the user signs in or out here, so that the keychain does not ask with every poll.
+kept until the user signs in or out on this computer, so that the keychain does not prompt with every poll.
 """
 
 import threading
@@ -20,7 +20,7 @@ TOKEN_VARIABLE = "MAILBOX_APPLIANCE_TOKEN"  # noqa: S105 - the name of a variabl
 
 
 class TrayLogin:
-    """The token under one key, if known. For any thread; one at a time reads."""
+    """The tray's session token, read from the token store under `key`. Any thread may call the methods."""
 
     def __init__(self, tokens: TokenStore, key: str, environment: Mapping[str, str], clock: Clock) -> None:
         self._tokens, self._key, self._clock = tokens, key, clock
@@ -32,13 +32,13 @@ class TrayLogin:
 
     @property
     def access(self) -> AccessLevel:
-        """The access without a token: no session, or a keychain that is locked."""
+        """The tray's access while there is no token: LOCKED if a keychain cannot be read, else NOBODY."""
         failure = self._failure
         return AccessLevel.LOCKED if failure is not None and failure.code == "keychain_locked" else AccessLevel.NOBODY
 
     @property
     def token(self) -> str:
-        """The token. Raises Failure with the reason if there is none."""
+        """The token. Raises Failure with the reason if it is not known."""
         if (failure := self._failure) is not None:
             raise failure
         found = self._known_token
@@ -47,7 +47,7 @@ class TrayLogin:
         return found
 
     def find_token(self) -> str | None:
-        """Return the token if it is known; read it if that is due, and wait briefly."""
+        """Return the token; None if it is not known. If it must be read again, do that and wait for a short time."""
         if self.is_due:
             self._start_read().wait(PATIENCE)
         try:
@@ -56,16 +56,21 @@ class TrayLogin:
             return None
 
     def forget_token(self, token: str) -> None:
-        """Note that the appliance rejected this token, so that only another one is used."""
+        """Do not use this token any more, since the appliance rejected it. `find_token` returns only a different
+        one.
+        """
         self._refused = token
 
     def retry_keychain(self) -> None:
-        """Read a locked keychain again with the next poll."""
+        """Let the next poll read a locked keychain again."""
         self._again_at, self._wait = 0.0, _AGAIN_AFTER
 
     @property
     def is_due(self) -> bool:
-        """Whether the next poll reads the token again: the user has signed in or out here, or the keychain is due."""
+        """Whether the next poll reads the token again.
+
+        It does so if the user has signed in or out on this computer, or some time after a keychain could not be read.
+        """
         if self._given is not None:
             return False
         if self._reading is None or self._tokens.version != self._stamp:
@@ -95,7 +100,7 @@ class TrayLogin:
 
 
 class _TokenRead:
-    """One read of the token, and its result."""
+    """A thread that reads the token once, and its result."""
 
     def __init__(self, tokens: TokenStore, key: str) -> None:
         self.token: str | None = None
@@ -105,11 +110,11 @@ class _TokenRead:
 
     @property
     def is_running(self) -> bool:
-        """Whether the read has not ended."""
+        """Whether the thread is still reading."""
         return not self._is_over.is_set()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the result, at most so many seconds."""
+        """Wait until the thread has ended, at most `seconds`."""
         self._is_over.wait(seconds)
 
     def _read(self, tokens: TokenStore, key: str) -> None:

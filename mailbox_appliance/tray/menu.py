@@ -1,7 +1,8 @@
-"""Derives the rows of the menu, the look of the icon and its tooltip from the state. Pure.
+"""Derives the menu, the look of the icon and its tooltip from the known state. Pure functions.
 
-First come the status of the appliance and what needs attention, then mailboxes, backups, access, and the program
-itself. A disabled row gives the reason, if its label is short enough and the first row does not give it already.
+The first rows show the status of the appliance and items that need attention. Mailboxes, backups, access and the
+program follow. A disabled row gives the reason, if its label is short enough and the first row does not give it
+already.
 """
 
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ _STOPPABLE = (ServiceState.ANSWERS, ServiceState.RESTS, ServiceState.SILENT)
 
 
 def menu_rows(state: TrayState) -> tuple[MenuRow, ...]:
-    """Return the menu, from top to bottom."""
+    """Return the rows of the menu for this state, from top to bottom."""
     groups = (_service_rows(state), _mail_rows(state), _backup_rows(state), _access_rows(state), _program_rows(state))
     joined: list[MenuRow] = []
     for group in groups:
@@ -53,7 +54,7 @@ def menu_rows(state: TrayState) -> tuple[MenuRow, ...]:
 
 
 def icon_look(state: TrayState) -> IconLook:
-    """Return the look of the icon: gray while the service is down, with a dot if something needs attention."""
+    """Return the look of the icon: gray while the service is not running, with a dot if something needs attention."""
     if state.service is ServiceState.SILENT:
         return IconLook.ATTENTION
     if state.service is not ServiceState.ANSWERS:
@@ -64,7 +65,7 @@ def icon_look(state: TrayState) -> IconLook:
 
 
 def title_text(state: TrayState) -> str:
-    """Return the overall status in a few words: the first row, and the tooltip of the icon."""
+    """Return the overall status in a few words, for the first row of the menu and the tooltip of the icon."""
     if (words := _WITHOUT_ANSWERS.get(state.service)) is not None:
         return words
     if state.setup_code:
@@ -187,13 +188,13 @@ def _program_rows(state: TrayState) -> Iterator[MenuRow]:
 
 @dataclass(frozen=True)
 class _DisabledReason:
-    """The reason why an action is disabled; None if the first row gives it."""
+    """The reason why a row is disabled. `reason` is None if the first row of the menu shows it already."""
 
     reason: str | None = None
 
 
 def _why_admin_disabled(state: TrayState) -> _DisabledReason | None:
-    """Return the reason why actions of administrators are disabled; None if they are enabled."""
+    """Return the reason why the rows for administrators are disabled; None if they are enabled."""
     if (
         state.service is not ServiceState.ANSWERS
         or state.setup_code

@@ -1,7 +1,7 @@
-"""Derives notifications from the difference between two polls. Pure.
+"""Derives notifications from the states of two successive polls. Pure functions.
 
 A notification stays on the screen, also on a locked one that others see. So it contains no addresses, senders or
-subjects; the menu shows which mailbox it is.
+subjects; the menu shows which mailbox is affected.
 """
 
 from collections.abc import Iterator
@@ -23,24 +23,27 @@ _SIGNED_OUT = "Your session has ended. Sign in again from the tray menu."
 
 @dataclass(frozen=True)
 class Notice:
-    """A notification: a title, and a sentence or two."""
+    """A desktop notification: a title, and one or two sentences."""
 
     title: str
     text: str
 
 
 def notices_between(before: TrayState | None, after: TrayState) -> tuple[Notice, ...]:
-    """Return notifications about a change; if nothing was known before, one about what needs attention."""
+    """Return the notifications about changes between two states.
+
+    If `before` is None, as at the first poll, return one about all that needs attention in `after`.
+    """
     return (*_service_notices(before, after), *_crash_notices(before, after), *_mail_notices(before, after))
 
 
 def backup_made() -> Notice:
-    """Return the notification for a finished backup that was requested here."""
+    """Return the notification that a backup requested in this tray is finished."""
     return Notice("Backup complete", "The backup was verified.")
 
 
 def backup_failed(reason: str) -> Notice:
-    """Return the notification for a failed backup that was requested here; `reason` is a sentence."""
+    """Return the notification that a backup requested in this tray has failed. `reason`: a sentence."""
     return Notice("Backup failed", reason)
 
 
@@ -75,7 +78,7 @@ def _mail_notices(before: TrayState | None, after: TrayState) -> Iterator[Notice
 
 
 def _summary(state: TrayState) -> Iterator[Notice]:
-    """Yield one notification about what needs attention at the first poll."""
+    """Yield one notification about all that needs attention at the first poll; none if nothing does."""
     notices = [*_uncertain_text(state.uncertain), *_lost_access_text(len(_lost_mailboxes(state)))]
     if len(notices) == 1:
         yield notices[0]

@@ -1,4 +1,4 @@
-"""The process that owns a data directory, as far as its files show."""
+"""Finds the process that owns a data directory, by the files in that directory."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,10 @@ from mailbox_appliance.tray.service import is_kept_by_systemd
 
 @dataclass(frozen=True)
 class OwnerProcess:
-    """The owner of a data directory. Without `url`, it does not answer yet, or no longer."""
+    """The process that owns a data directory. `url` is None while it does not respond yet, or no longer.
+
+    `is_kept`: systemd runs it, so the tray must not stop it.
+    """
 
     pid: int | None
     url: str | None
@@ -18,7 +21,7 @@ class OwnerProcess:
 
 
 def find_owner(data_dir: Path) -> OwnerProcess | None:
-    """Return the owner of a data directory, if it has one."""
+    """Return the process that owns a data directory; None if there is none."""
     if (running := local.find_running(data_dir)) is not None:
         return OwnerProcess(running.pid, running.url, is_kept_by_systemd(running.pid))
     if not local.is_owned(data_dir):
@@ -28,7 +31,9 @@ def find_owner(data_dir: Path) -> OwnerProcess | None:
 
 
 def owner_url(data_dir: Path) -> str:
-    """Return the address at which the owner answers. Raises Failure if there is none."""
+    """Return the address of the appliance on a data directory. Raises Failure if none is running or has an
+    address yet.
+    """
     running = local.find_running(data_dir)
     if running is None:
         raise unreachable("The appliance does not answer. Check and start it from the menu of the tray icon.")

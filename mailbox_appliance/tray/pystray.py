@@ -1,4 +1,4 @@
-"""Draws the icon in any size, and shows it with pystray."""
+"""Draws the tray icon in any size, and shows it with the library pystray."""
 
 import logging
 import math
@@ -16,9 +16,9 @@ from mailbox_appliance.tray.view import Action, IconLook, MenuRow, OnClick, OnOp
 
 
 def load_pystray_base() -> Any:
-    """Import the module `pystray._base`, the base of every backend.
+    """Import and return the module `pystray._base`, on which all backends of pystray are built.
 
-    On Linux, importing pystray fails without an X server, unless the environment names a backend.
+    On Linux, importing pystray itself fails without an X server, unless the environment names a backend.
     """
     before = os.environ.get("PYSTRAY_BACKEND")
     if sys.platform.startswith("linux"):
@@ -65,7 +65,7 @@ _AMBER: _Colour = (0xFF, 0xB0, 0x00)
 
 @lru_cache(maxsize=32)
 def draw_icon(size: int, look: IconLook) -> bytes:
-    """Return the icon as `size` rows of `size` pixels, each red, green, blue, opacity, not premultiplied."""
+    """Return the icon as RGBA pixels (not premultiplied): `size` rows of `size` pixels."""
     drawn, scale = bytearray(), size / _SIDE
     for row in range(size):
         for column in range(size):
@@ -82,14 +82,20 @@ def _draw_pixel(x: float, y: float, scale: float, look: IconLook) -> bytes:
 
 
 def _envelope_cover(x: float, y: float, scale: float) -> float:
-    """Return how much of a pixel a line of the envelope covers."""
+    """Return the part of the pixel at (x, y) that the lines of the envelope cover, from 0 to 1.
+
+    `scale`: pixels per unit of x and y.
+    """
     if not (_LEFT - _LINE < x < _SIDE - _LEFT + _LINE and _TOP - _LINE < y < _BOTTOM + _LINE):
         return 0.0
     return _pixel_cover(min(_distance_from_line((x, y), line) for line in _envelope_lines(scale)), scale)
 
 
 def _with_dot(x: float, y: float, scale: float, colour: _Colour, opacity: float) -> tuple[_Colour, float]:
-    """Draw the dot, with an empty ring around it, so that it is visible on any background."""
+    """Return color and opacity of the pixel at (x, y) after the attention dot is drawn over it.
+
+    An empty ring around the dot keeps it visible on any background.
+    """
     distance = math.dist((x, y), _DOT) - _DOT_RADIUS
     dot = _pixel_cover(distance, scale)
     behind = min(opacity * (1 - _pixel_cover(distance - _DOT_GAP, scale)), 1 - dot)
@@ -98,7 +104,10 @@ def _with_dot(x: float, y: float, scale: float, colour: _Colour, opacity: float)
 
 
 def _pixel_cover(distance: float, scale: float) -> float:
-    """Return how much of a pixel is inside; `distance` is from its center to the edge, negative inside."""
+    """Return the part of a pixel that is inside a shape, from 0 to 1.
+
+    `distance`: from the center of the pixel to the edge of the shape, negative inside.
+    """
     return min(max(0.5 - distance * scale, 0.0), 1.0)
 
 
@@ -115,7 +124,9 @@ def _distance_from_square(x: float, y: float) -> float:
 
 @lru_cache(maxsize=32)
 def _envelope_lines(scale: float) -> tuple[_Line, ...]:
-    """Return the lines of the envelope. The outline lies on whole pixels, since small icons would blur."""
+    """Return the lines of the envelope. The outline lies on whole pixels, since small icons would look blurred
+    otherwise.
+    """
     width = max(1, round(_LINE * scale))
     aside = width % 2 / 2
 
@@ -159,17 +170,17 @@ Make = Callable[[str, Any, str, Any], Any]
 
 
 def icon_image(look: IconLook) -> Any:
-    """Return the icon as most backends need it."""
+    """Return the icon as an image of the library PIL, which most backends of pystray need."""
     from PIL import Image
 
     return Image.frombytes("RGBA", (_IMAGE, _IMAGE), draw_icon(_IMAGE, look))
 
 
 class PystrayIcon:
-    """A pystray icon that shows our rows.
+    """A tray icon shown by pystray.
 
-    `make` creates it, and `picture` its image. `escaped` writes a label as the backend needs it. `in_thread` calls a
-    function in the thread that may change the icon.
+    `make` creates pystray's icon, and `picture` its image. `escaped` escapes a label for the backend. `in_thread` calls
+    a function in the thread that may change the icon.
     """
 
     def __init__(
@@ -191,20 +202,20 @@ class PystrayIcon:
         self._icon = make(NAME, picture(self._look), self._title, self._pystray.Menu())
 
     def run(self) -> None:
-        """Show the icon until `stop`, or until the desktop shows no icons any more."""
+        """Show the icon until `stop` is called, or until the desktop shows no icons any more."""
         self._icon.run(self._set_up)
 
     def stop(self) -> None:
-        """End `run`, also before it has begun."""
+        """Make `run` return, also if it has not begun."""
         self._is_stopped = True
         self._icon.stop()
 
     def show(self, look: IconLook, title: str, rows: Sequence[MenuRow]) -> None:
-        """Show this look, title and menu; without a change, the desktop is not notified."""
+        """Show this look, title and menu from now on. If they are the current ones, the desktop is not notified."""
         self._in_thread(lambda: self._show(look, f"{TITLE}: {title}"[:_LONGEST_TITLE], tuple(rows)))
 
     def notify(self, title: str, text: str) -> None:
-        """Show a notification. Never raises, even if no program shows it."""
+        """Show a desktop notification. Never raises, even if no program shows it."""
         self._in_thread(lambda: self._notify(title, text))
 
     def _set_up(self, icon: Any) -> None:
@@ -267,14 +278,17 @@ class PystrayIcon:
 
 
 class MenuOpenNotifier:
-    """Calls `on_open` in a thread, once at a time: a desktop waits for no answer, and may announce it repeatedly."""
+    """Calls `on_open` in a separate thread, so that a desktop that opens the menu does not wait.
+
+    Desktops may announce an opening menu repeatedly, so at most one such call runs at a time.
+    """
 
     def __init__(self, on_open: OnOpen) -> None:
         self._on_open = on_open
         self._busy = threading.Lock()
 
     def __call__(self) -> None:
-        """Announce that the menu is about to open."""
+        """Call `on_open` in a separate thread, since the menu is about to open. Do nothing if a call is in progress."""
         if self._busy.acquire(blocking=False):
             threading.Thread(target=self._open, name="tray opened", daemon=True).start()
 

@@ -48,19 +48,19 @@ _TRIES = 4
 
 
 class OtherTray(Exception):
-    """Another tray holds the data directory."""
+    """Another tray process is already running for the data directory."""
 
     def __init__(self, pid: int | None) -> None:
         super().__init__(f"The tray is already running{f' (pid {pid})' if pid else ''}.")
 
 
 class DirectoryUnusable(Exception):
-    """The data directory cannot be used; the text gives the reason."""
+    """The tray cannot use the data directory. The text is the reason."""
 
 
 @contextmanager
 def hold_tray_lock(data_dir: Path) -> Iterator[None]:
-    """Be the only tray of the data directory. Raises OtherTray or DirectoryUnusable."""
+    """While entered, be the only tray of the data directory. Raises OtherTray or DirectoryUnusable."""
     lock = _open_lock(data_dir)
     try:
         if not _try_lock(lock):
@@ -75,9 +75,9 @@ def hold_tray_lock(data_dir: Path) -> Iterator[None]:
 
 
 def end_tray(data_dir: Path) -> bool:
-    """End the tray of a data directory, but not its service; return whether no tray is left.
+    """End the tray of a data directory, but not its service; return whether no tray is running afterwards.
 
-    Raises Failure if there is one that cannot be stopped, or has not written its process ID.
+    Raises Failure if the tray cannot be stopped, or its process ID is unknown.
     """
     lock, until = _lock_file(data_dir), time.monotonic() + _PID_SECONDS
     while (pid := local.find_lock_holder(lock)) is None and local.is_lock_held(lock):
@@ -110,7 +110,10 @@ def _try_lock(lock: int) -> bool:
 
 
 def _write_pid(lock: int) -> None:
-    """Write the PID over the previous one, which works on a full disk too; otherwise the lock has none."""
+    """Write this process's ID into the lock file, over the previous one, which is possible even on a full disk.
+
+    If writing fails, the file is emptied.
+    """
     said = f"{os.getpid():<{_LONGEST_PID}}\n".encode()
     with suppress(OSError):
         try:
@@ -134,7 +137,10 @@ _OVER = b"\0"
 
 
 class EndSignals:
-    """While entered, SIGTERM and the like, and Windows' equivalent, call `end` in a thread."""
+    """While entered, call `end` in a separate thread when this process is asked to end.
+
+    That is by SIGTERM, Ctrl-C and the like or, on Windows, by `files.request_end` in another process.
+    """
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end = end
@@ -166,7 +172,7 @@ class EndSignals:
 
     @contextmanager
     def interrupt_main_thread(self) -> Iterator[None]:
-        """Let a signal also raise KeyboardInterrupt in the main thread while this is entered."""
+        """While entered, a signal also raises KeyboardInterrupt in the main thread."""
         self._interrupts = True
         try:
             yield
@@ -174,8 +180,10 @@ class EndSignals:
             self._interrupts = False
 
     def _on_signal(self, number: int, _frame: object) -> None:
-        """Call `end` from Python too, for loops such as PyGObject's, which have a socket of their own and run
-        Python.
+        """Wake the thread that calls `end`, from a Python signal handler.
+
+        Event loops such as PyGObject's replace the socket by which a signal would wake that thread, but run this
+        handler.
         """
         with suppress(OSError):  # full: enough signals are waiting
             self._sender.send(bytes((number,)))
@@ -204,10 +212,11 @@ _NO_PLACE = "The tray icon cannot be shown"
 
 
 def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: Mapping[str, str] = os.environ) -> int:
-    """Show the icon until it ends; return the exit code. `opens_console` once the appliance answers.
+    """Show the tray icon until it ends; return the exit code. `opens_console`: open the console once the appliance
+    responds.
 
-    If the desktop shows no icons, or another tray runs, it reports that and returns without an error, so that login
-    managers do not retry. A user who asked for the console still gets it, if there is a screen.
+    If the desktop shows no icons, or another tray runs, this reports it and returns 0, so that login managers do not
+    retry. With `opens_console`, the console is still opened, if there is a screen.
     """
     parts = _make_parts(data_dir, config_dir, environment)
     try:
@@ -224,7 +233,7 @@ def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: M
 def quit_tray(data_dir: Path, *, environment: Mapping[str, str] = os.environ) -> int:
     """End the tray of a data directory and its service, like `Quit` in its menu; return the exit code.
 
-    Either may be missing. Raises Failure if one of them does not end.
+    A tray or service that is not running is ignored. Raises Failure if one of them does not end.
     """
     if not end_tray(data_dir):
         raise Failure("not_stopped", f"The tray did not end within {_END_SECONDS:.0f} seconds.", INTERNAL)
@@ -286,7 +295,9 @@ def _start_log(data_dir: Path) -> None:
 
 
 def _refresh_autostart(entry: autostart.Autostart | None) -> None:
-    """Update the path of the program in the login item."""
+    """Set the current path of the program in the login item, if that has moved. `entry`: None if there can be no login
+    item.
+    """
     try:
         if entry is not None and entry.refresh():
             log.info("autostart_updated")
@@ -295,7 +306,7 @@ def _refresh_autostart(entry: autostart.Autostart | None) -> None:
 
 
 def _leave_to_other_tray(other: OtherTray, parts: TrayParts, *, opens_console: bool) -> int:
-    """Open the console if that was requested, and leave the rest to the running tray."""
+    """Report that another tray is running, open the console if requested, and return the exit code."""
     _print_error(str(other))
     if opens_console:
         parts.service.start()
@@ -304,7 +315,10 @@ def _leave_to_other_tray(other: OtherTray, parts: TrayParts, *, opens_console: b
 
 
 def _without_icon(why: str, parts: TrayParts, environment: Mapping[str, str], *, opens_console: bool) -> int:
-    """Report the reason and what works without an icon. The console is opened if requested; nothing else starts."""
+    """Report that there is no icon (`why`) and what works without one; return the exit code.
+
+    With `opens_console`, start the appliance if necessary and open the console. Otherwise nothing is started.
+    """
     running = find_running(parts.data_dir)
     if running is None and opens_console and _has_screen(environment):
         running = _start_without_icon(why, parts, environment)
@@ -325,7 +339,9 @@ def _has_screen(environment: Mapping[str, str]) -> bool:
 
 
 def _start_without_icon(why: str, parts: TrayParts, environment: Mapping[str, str]) -> RunningAppliance:
-    """Start the appliance, although no menu can show or stop it."""
+    """Start the appliance and return it. Notify the user how to stop it, since there is no icon. `why`: the reason for
+    that.
+    """
     try:
         running = parts.service.start()
     except Failure as failure:
@@ -336,7 +352,7 @@ def _start_without_icon(why: str, parts: TrayParts, environment: Mapping[str, st
 
 
 def _report_unusable(why: str, parts: TrayParts, environment: Mapping[str, str]) -> int:
-    """Report the reason, on the desktop too, since no menu can show it."""
+    """Report why the data directory cannot be used, in the terminal and on the desktop; return the exit code."""
     if (running := find_running(parts.data_dir)) is None:
         _print_error(why)
     else:
@@ -351,7 +367,7 @@ def _print_console_url(why: str, running: RunningAppliance) -> None:
 
 
 def _notify(title: str, text: str, environment: Mapping[str, str]) -> None:
-    """Show a text on the desktop too, since a user who clicked a menu entry sees no stderr."""
+    """Show a desktop notification, since a user who started the tray from a menu sees no stderr."""
     from mailbox_appliance.tray.linux.dbus import BusUnavailable, SessionBus, bus_address, make_notification
 
     if sys.platform == "linux" and (address := bus_address(environment)) is not None:

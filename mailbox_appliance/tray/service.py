@@ -1,4 +1,4 @@
-"""Starts, stops and restarts the service for the tray, and finds the owner of a data directory.
+"""Starts, stops and restarts the service for the tray, and finds the process that owns a data directory.
 
 The service has its own session, so it outlives the tray, and the next tray finds it by `run.json`. Its standard output,
 which contains the setup code, is discarded; its standard error goes to logs/tray-serve.log.
@@ -42,11 +42,11 @@ _UNSEEN = "is not visible from here, as when it runs in a container. Stop it the
 
 
 class CannotEndProcess(Exception):
-    """The owner could not be asked to end. The text continues a sentence that starts with the owner's name."""
+    """A process could not be asked to end. The text continues a sentence that starts with the name of the process."""
 
 
 def find_owner_pid(data_dir: Path) -> int | None:
-    """Return the PID of the owner, also while it starts and does not answer yet."""
+    """Return the PID of the process that owns the data directory, even before it responds; None if there is none."""
     if (pid := local.find_lock_holder(data_dir / "lock")) is not None:
         return pid
     running = local.find_running(data_dir)  # on a full disk the lock has no PID
@@ -54,7 +54,9 @@ def find_owner_pid(data_dir: Path) -> int | None:
 
 
 def systemd_stop_command(pid: int, proc: Path = _PROC) -> str | None:
-    """Return the command that stops the systemd unit of a process; None if it is not in a unit of ours."""
+    """Return the command that stops the process through systemd; None if it does not run in the unit
+    `mailbox-appliance`.
+    """
     with suppress(OSError):
         for line in (proc / str(pid) / "cgroup").read_text("utf-8", "replace").splitlines():
             group = line.split(":", 2)[-1]
@@ -64,7 +66,10 @@ def systemd_stop_command(pid: int, proc: Path = _PROC) -> str | None:
 
 
 def end_process(lock: Path, pid: int, within: float) -> bool:
-    """Ask the holder of a lock to end; return whether it ended within so many seconds. Raises CannotEndProcess."""
+    """Ask the process that holds a lock file to end; return whether it ended within `within` seconds.
+
+    Raises CannotEndProcess.
+    """
     handle = _open_pidfd(pid)
     try:
         hindrance = _why_not_ended(pid, lock) or _send_end(pid, handle)
@@ -79,7 +84,10 @@ def end_process(lock: Path, pid: int, within: float) -> bool:
 
 
 def _why_not_ended(pid: int, lock: Path) -> str | None:
-    """Return why a process must not be asked to end: it does not visibly hold the lock (only Linux shows that)."""
+    """Return why a process must not be asked to end; None if it may be.
+
+    On Linux, a process must have the lock file open. Other systems do not show that, so it is not checked there.
+    """
     if sys.platform == "linux":
         try:
             return None if _has_file_open(pid, lock) else _UNSEEN
@@ -103,7 +111,7 @@ def _has_ended(lock: Path, pid: int, handle: int | None, within: float) -> bool:
 
 
 def _open_pidfd(pid: int) -> int | None:
-    """Return a handle of this process that a later process with its number cannot take; Linux only."""
+    """Return a handle of a process, which stays valid for it even if the PID is used again. Linux only; else None."""
     if sys.platform == "linux":
         with suppress(OSError):
             return os.pidfd_open(pid)
@@ -111,7 +119,7 @@ def _open_pidfd(pid: int) -> int | None:
 
 
 def _has_file_open(pid: int, lock: Path) -> bool:
-    """Whether a process has the lock's file open. Raises PermissionError if it is another user's."""
+    """Whether a process has the lock file open. Raises PermissionError if the process belongs to another user."""
     wanted = lock.stat()
     for file in (_PROC / str(pid) / "fd").iterdir():
         with suppress(OSError):
@@ -121,7 +129,10 @@ def _has_file_open(pid: int, lock: Path) -> bool:
 
 
 def _send_end(pid: int, handle: int | None) -> str | None:
-    """Ask a process to end; return why that was not possible. A process that is gone counts as asked."""
+    """Ask a process to end. `handle`: from `_open_pidfd`. Return the reason if that is not possible, else None.
+
+    A process that has ended already is not an error.
+    """
     try:
         if sys.platform == "linux" and handle is not None:
             signal.pidfd_send_signal(handle, signal.SIGTERM)
@@ -143,21 +154,27 @@ _TOLD, _LINES = 16 * 1024, 3
 
 @dataclass(frozen=True)
 class LastError:
-    """The reason why a service ended: its error code, if it is one of ours, and the sentence."""
+    """The reason why a service ended: a sentence and, if the appliance reported the error, its code."""
 
     code: str | None
     text: str
 
 
 class ErrorOutput:
-    """The log of standard error, and the position at which the output of the newest start begins."""
+    """The file with the service's standard error. Remembers the offset at which the output of the newest start
+    begins.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file, self._begin = file, 0
 
     @contextmanager
     def open_for_start(self) -> Iterator[int]:
-        """Yield a handle for the standard error of a start. It appends, since the service truncates a growing file."""
+        """While entered, keep the file open for the standard error of a new service process; yields the file
+        descriptor.
+
+        It is opened for appending, since the service truncates the file when that grows too large.
+        """
         self._file.parent.mkdir(mode=0o700, exist_ok=True)
         handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -169,7 +186,7 @@ class ErrorOutput:
             os.close(handle)
 
     def read_last_error(self) -> LastError:
-        """Return the last error since `open_for_start`."""
+        """Return the last error that was written since `open_for_start`."""
         try:
             said = files.read_regular(self._file, LARGEST_LAST_WORDS + _TOLD)
         except OSError:
@@ -180,7 +197,7 @@ class ErrorOutput:
 
 
 def _parse_last_error(lines: list[str]) -> LastError:
-    """Return the error on the last line, or the last lines unchanged."""
+    """Return the error object on the last line or, if that is not one, the text of the last lines."""
     if not lines:
         return LastError(None, "")
     values = _parse_line(lines[-1])
@@ -191,7 +208,7 @@ def _parse_last_error(lines: list[str]) -> LastError:
 
 
 def _sentence_of_line(line: str) -> str:
-    """Return the sentence of a log line with its cause, or any other line unchanged."""
+    """Return the message of a JSON log line with its cause. A line that is not JSON stays unchanged."""
     values = _parse_line(line)
     if "message" not in values:
         return line.strip()
@@ -220,7 +237,10 @@ _FIRST_FAULT, _CTRL_C = 0xC000_0000, 0xC000_013A
 
 
 def has_crashed(code: int) -> bool:
-    """Whether a return code (of `subprocess`) means a signal that nobody sends to stop a process."""
+    """Whether the return code of a process (as in `subprocess`) means a crash.
+
+    It does for a signal, except for those with which people stop processes.
+    """
     if sys.platform == "win32":
         return code >= _FIRST_FAULT and code != _CTRL_C
     else:
@@ -228,14 +248,17 @@ def has_crashed(code: int) -> bool:
 
 
 class RestartLimit:
-    """Counts the restarts of one tray's service."""
+    """Decides whether and when the tray restarts a crashed service."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._began: list[float] = []
 
     def next_delay(self) -> float | None:
-        """Return the seconds until a restart after a crash now; None if there were too many recently."""
+        """Return the seconds to wait before a restart after a crash; None if there were too many restarts recently.
+
+        Each call counts as a restart.
+        """
         now = self._clock.monotonic()
         self._began = [at for at in self._began if now - at < RESTART_WINDOW]
         if len(self._began) >= MAX_RESTARTS:
@@ -267,7 +290,7 @@ CRASHED = "crashed"
 
 
 class ServiceProcess:
-    """Starts and stops the service of one data directory. Both block, so call them in separate threads."""
+    """Starts and stops the service of one data directory. Its methods block, so call them in separate threads."""
 
     def __init__(self, data_dir: Path, environment: Mapping[str, str]) -> None:
         self._data_dir = data_dir
@@ -281,16 +304,20 @@ class ServiceProcess:
         self.on_crash: Callable[[], None] = lambda: None
 
     def start(self) -> local.RunningAppliance:
-        """Return a running service that answers; start it if necessary. An upgrade of the store may take any time.
+        """Start the service unless it runs, wait until it responds, and return it. An upgrade of the store may take any
+        time.
 
         If the default port is in use, as on a computer of several users, a free one is used, unless a port is
-        configured. Raises Failure with the service's last output if it ends before it answers.
+        configured. Raises Failure with the service's last output if it ends before it responds.
         """
         self._is_unwanted.clear()
         return self._start()
 
     def restart(self, delay: float) -> local.RunningAppliance:
-        """Like `start`, so many seconds after a crash. Raises Failure: STOPPED if the user stops it before."""
+        """Wait `delay` seconds after a crash, then start the service and return it once it responds.
+
+        Raises Failure, with the code STOPPED if the user stops the service in the meantime.
+        """
         if self._is_unwanted.wait(delay):
             raise _stopped_failure()
         return self._start()
@@ -306,9 +333,10 @@ class ServiceProcess:
             return self._start_or_find("--port", "0")
 
     def stop(self) -> None:
-        """Stop the service and wait until it is gone; it completes open requests. It may be missing.
+        """Stop the service and wait until its process has ended. Requests in progress are completed. Does nothing if
+        none runs.
 
-        Raises Failure if it belongs to another user, or does not end.
+        Raises Failure if the service belongs to another user, is run by systemd, or does not end.
         """
         self._is_unwanted.set()
         self._end_starting_child()
@@ -324,14 +352,18 @@ class ServiceProcess:
             raise _not_stopped_failure(f"The appliance (pid {pid}) {why}") from why
 
     def quit(self) -> None:
-        """Like `stop`, but keep a service that systemd runs, and start nothing afterwards."""
+        """Stop the service, unless systemd runs it, and wait until its process has ended. Nothing is started
+        afterwards.
+        """
         self.abandon()
         pid = find_owner_pid(self._data_dir)
         if pid is None or not is_kept_by_systemd(pid):
             self.stop()
 
     def abandon(self) -> None:
-        """Start nothing from now on, and end a service started here that does not serve yet; keep one that does."""
+        """Start nothing from now on. End a service started by this tray that does not respond yet; keep one that
+        does.
+        """
         with self._one_birth:
             self._is_abandoned = True
         self._is_unwanted.set()
@@ -357,7 +389,9 @@ class ServiceProcess:
         return local.find_running(self._data_dir)
 
     def _end_starting_child(self) -> None:
-        """End a started process that does not own the directory yet: nothing would find it later."""
+        """End a service process of this tray that has not locked the data directory yet. No later search would
+        find it.
+        """
         child = self._child
         if child is None or child.poll() is not None:
             return
@@ -385,7 +419,10 @@ class ServiceProcess:
         return self._child
 
     def _wait_until_answering(self, child: "subprocess.Popen[bytes]") -> local.RunningAppliance | None:
-        """Return the service that answers before this child ends; None if the child found another that is starting."""
+        """Wait until a service responds, and return it; None if the child ended because another service is starting.
+
+        `child`: the process that this tray has started. Raises Failure if it crashed or ended for another reason.
+        """
         while child.poll() is None:
             if (running := self._find_running()) is not None:
                 if not _belongs_to(child, running.pid):
@@ -405,13 +442,13 @@ class ServiceProcess:
         raise _not_started_failure(words.text or self._why_silent(child.returncode), words.code)
 
     def _watch_child(self, child: "subprocess.Popen[bytes]") -> None:
-        """Wait until a child ends, and report a crash, unless it was asked to end."""
+        """Wait until the service process `child` ends. Report a crash, unless the user has stopped the service."""
         if has_crashed(child.wait()) and not self._is_unwanted.is_set():
             log.warning("tray_service_crashed", extra={"code": child.returncode})
             self.on_crash()
 
     def _wait_for_other(self) -> None:
-        """Wait until the owner of the directory answers, or is gone."""
+        """Wait until the process that owns the data directory responds or has ended. Raises Failure after some time."""
         until = time.monotonic() + _OTHER_SECONDS
         while self._find_running() is None and local.is_owned(self._data_dir):
             if time.monotonic() > until:
@@ -425,12 +462,14 @@ class ServiceProcess:
 
 
 def is_kept_by_systemd(pid: int) -> bool:
-    """Whether systemd keeps this process running, so that the tray must not stop it."""
+    """Whether the process runs in the systemd unit `mailbox-appliance`, so that the tray must not stop it."""
     return systemd_stop_command(pid) is not None
 
 
 def _belongs_to(child: "subprocess.Popen[bytes]", pid: int) -> bool:
-    """Whether a process is this child or in its session: a one-file bundle is two processes."""
+    """Whether `pid` is the process `child` or one in its session. A service from a one-file bundle has two
+    processes.
+    """
     if sys.platform == "win32":
         return child.pid == pid
     else:

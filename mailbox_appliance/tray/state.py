@@ -1,4 +1,4 @@
-"""The state of the appliance as the tray knows it, texts for it, and the polling schedule."""
+"""The state of the appliance as the tray knows it, texts about it, and the polling schedule."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,7 +8,7 @@ from mailbox_appliance.system.crashes import Crash
 
 
 class ServiceState(Enum):
-    """The state of the appliance of the data directory."""
+    """The state of the service that runs on the tray's data directory."""
 
     STOPPED = "stopped"
     STARTING = "starting"
@@ -22,7 +22,7 @@ class ServiceState(Enum):
 
 
 class AccessLevel(Enum):
-    """The access of the tray's session."""
+    """The permissions of the tray's session: none, those of a member, or those of an administrator."""
 
     #: Nobody is signed in on this computer, or the session has ended.
     NOBODY = "nobody"
@@ -34,9 +34,9 @@ class AccessLevel(Enum):
 
 @dataclass(frozen=True)
 class MailboxState:
-    """A mailbox: its address, its status in the API, the code of its error if it has one, and its sync.
+    """A mailbox as the tray knows it. `status`, `error`: its status in the API and the code of its error.
 
-    `count`: how many of how many messages have been fetched, while they are counted.
+    `is_fetching`: mail is being fetched. `count`: the messages fetched so far and their total, while they are counted.
     """
 
     email: str
@@ -57,7 +57,7 @@ class HttpsState:
 
 @dataclass(frozen=True)
 class AuditOutcome:
-    """The outcome of an action in the audit log: the ID of its entry, and whether it succeeded."""
+    """The outcome of an action in the audit log: the ID of its entry, and whether the action succeeded."""
 
     id: str
     succeeded: bool
@@ -65,7 +65,9 @@ class AuditOutcome:
 
 @dataclass(frozen=True)
 class TrayState:
-    """All input of menus and notifications. A value that the session may not request is None."""
+    """The state from which menus and notifications are derived. Values that the session may not read are None or
+    empty.
+    """
 
     service: ServiceState
     #: The address of the console; None while nothing answers.
@@ -113,7 +115,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def attention_texts(state: TrayState) -> tuple[str, ...]:
-    """Return what needs attention, each in a few words."""
+    """Return a short text for each item that needs attention. Some items are only for administrators."""
     found = ["A mailbox needs a new sign-in"] * sum(has_lost_access(mailbox) for mailbox in state.mailboxes)
     found += ["A message may not have been sent"] * state.uncertain
     if state.access is not AccessLevel.ADMINISTRATOR:
@@ -128,7 +130,7 @@ def attention_texts(state: TrayState) -> tuple[str, ...]:
 
 
 def has_lost_access(mailbox: MailboxState) -> bool:
-    """Whether the provider or server of a mailbox ended the access."""
+    """Whether the appliance can no longer sign in to a mailbox, so that the user must do so again."""
     return mailbox.status == "reauth_required"
 
 
@@ -153,13 +155,15 @@ def mailbox_status_text(mailbox: MailboxState) -> str:
 
 
 def percent_done(mailbox: MailboxState) -> int | None:
-    """Return the percentage of messages fetched, at most 99, since the row changes at the end; None if unknown."""
+    """Return the percentage of messages fetched; None if it is unknown. At most 99, since the row changes at the
+    end.
+    """
     done, total = mailbox.count or (0, 0)
     return min(99, done * 100 // total) if total else None
 
 
 def fingerprint_lines(fingerprint: str) -> tuple[str, ...]:
-    """Return a fingerprint for comparison by eye: its digits in groups of four, on two lines."""
+    """Return the hex digits of a fingerprint for comparison by eye: in groups of four, on two lines."""
     digits = fingerprint.removeprefix("sha256:")
     groups = [digits[at : at + 4] for at in range(0, len(digits), 4)]
     lines = [" ".join(groups[at : at + _GROUPS_A_LINE]) for at in range(0, len(groups), _GROUPS_A_LINE)]
@@ -167,7 +171,7 @@ def fingerprint_lines(fingerprint: str) -> tuple[str, ...]:
 
 
 def backup_time_text(timestamp: str) -> str:
-    """Return a time in local time: `22 Nov 2026, 06:46`."""
+    """Return a UTC timestamp (RFC 3339) as local time, such as `22 Nov 2026, 06:46`; an invalid one unchanged."""
     try:
         at = from_timestamp(timestamp).astimezone()
     except (ValueError, OverflowError, OSError):
@@ -176,12 +180,12 @@ def backup_time_text(timestamp: str) -> str:
 
 
 def count_text(count: int, noun: str, nouns: str | None = None) -> str:
-    """Return a number with its noun: `1 message`, `2 messages`."""
+    """Return a number with its noun: `1 message`, `2 messages`. `nouns`: the plural, by default the noun with an s."""
     return f"{count} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def shorten(text: str, longest: int) -> str:
-    """Return a text on one line of at most so many characters."""
+    """Return a text on one line of at most `longest` characters, ending with an ellipsis if it was cut."""
     line = " ".join(text.split())
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
@@ -200,7 +204,10 @@ _HURRIES_EVERY = 2.0
 
 
 class PollSchedule:
-    """The polling schedule of one tray; at its start the user counts as present. For any thread."""
+    """Decides when the tray polls: more often while the user is present or a change is expected. For any thread.
+
+    At the start, the user counts as present.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -208,11 +215,13 @@ class PollSchedule:
         self._looked_at = self._hurried_at = float("-inf")
 
     def note_use(self) -> None:
-        """Note that the user uses the tray."""
+        """Record that the user is present, since they use the tray."""
         self._touched_at = self._clock.monotonic()
 
     def try_poll_all(self) -> bool:
-        """Whether the opening menu may poll everything now; if so, that is noted."""
+        """Whether a menu that opens may poll all values now. If so, this counts as done, and is False again for some
+        time.
+        """
         now = self._clock.monotonic()
         if now < self._hurried_at + _HURRIES_EVERY:
             return False
@@ -220,17 +229,20 @@ class PollSchedule:
         return True
 
     def note_poll(self) -> None:
-        """Note that a poll begins."""
+        """Record that a poll begins now."""
         self._looked_at = self._clock.monotonic()
 
     def is_due(self, state: TrayState) -> bool:
-        """Whether it is time to poll, regardless of changes that are visible without polling."""
+        """Whether it is time for the next poll, even if files show no change. `state`: the result of the last poll."""
         now = self._clock.monotonic()
         return now < self._touched_at + LIVELY_FOR or now >= self._looked_at + QUIET_EVERY or _is_changing(state)
 
 
 def _is_changing(state: TrayState) -> bool:
-    """Whether a change is expected soon. The return of a stopped service is noticed without polling."""
+    """Whether the state is expected to change soon, as during a start, a backup or a first sync.
+
+    A stopped service does not count, since its return is noticed without polling.
+    """
     if state.service not in (ServiceState.ANSWERS, ServiceState.STOPPED):
         return True
     return state.service is ServiceState.ANSWERS and (state.is_backing_up or any(map(is_busy, state.mailboxes)))

@@ -1,4 +1,4 @@
-"""Values that the tray shows, independent of the desktop: the icon, its looks, and the rows of the menu."""
+"""Types for the tray, independent of the desktop: the icon and its looks, menu rows, and their actions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Action(Enum):
-    """The effect of a click."""
+    """The action that a click on a menu row starts."""
 
     OPEN_CONSOLE = "open-console"
     SET_UP = "set-up"
@@ -32,7 +32,7 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class MenuRow:
-    """One row of the menu. Without an action it only informs; with `rows` it opens a submenu."""
+    """One row of the menu. Without an action it only shows its label. With `rows` it opens a submenu."""
 
     label: str
     action: Action | None = None
@@ -56,7 +56,7 @@ OnOpen = Callable[[], None]
 
 
 class IconLook(Enum):
-    """A look of the icon."""
+    """The look of the icon: normal, with a dot for attention, or gray."""
 
     WELL = "well"
     #: Something needs attention.
@@ -66,20 +66,23 @@ class IconLook(Enum):
 
 
 class NoTrayHost(Exception):
-    """No program here shows a tray icon; the text is a sentence with the reason."""
+    """This desktop has no program that shows tray icons. The text is a sentence with the reason."""
 
 
 class Icon(Protocol):
-    """An icon with a menu. `run` blocks its thread (on macOS, the main one); any thread may call the others."""
+    """A tray icon with a menu, as a protocol that each desktop's icon implements.
+
+    `run` blocks its thread (on macOS, the main one); any thread may call the other methods.
+    """
 
     def run(self) -> None:
-        """Show the icon until `stop`, or until the desktop shows no icons any more."""
+        """Show the icon until `stop` is called, or until the desktop shows no icons any more."""
 
     def stop(self) -> None:
-        """End `run`."""
+        """Make `run` return."""
 
     def show(self, look: IconLook, title: str, rows: Sequence[MenuRow]) -> None:
         """Show this look, title (the tooltip) and menu from now on."""
 
     def notify(self, title: str, text: str) -> None:
-        """Show a notification. Never raises, even if no program shows it."""
+        """Show a desktop notification. Never raises, even if no program shows it."""

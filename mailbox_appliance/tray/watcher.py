@@ -1,6 +1,6 @@
-"""Polls the appliance for the tray: by its lock and `run.json`, and by the API with the session.
+"""Polls the appliance for the tray: by files of the data directory (lock, `run.json`), and by the API with the session.
 
-The last known state is kept while the appliance does not answer, so that afterwards only changes are reported.
+The last known state is kept while the appliance does not respond, so that afterwards only changes are reported.
 """
 
 import threading
@@ -28,7 +28,7 @@ Json = Mapping[str, Any]
 
 
 def with_status(state: TrayState, answer: Json, accounts: Json) -> TrayState:
-    """Return the state with the responses of `GET /status` and `GET /accounts`."""
+    """Return `state` with the values in the responses of `GET /status` (`answer`) and `GET /accounts` (`accounts`)."""
     data = answer["data"]
     synced = {one["id"]: one for one in data["accounts"]}
     return replace(
@@ -53,12 +53,12 @@ def access_of(answer: Json) -> AccessLevel:
 
 
 def needs_setup(answer: Json) -> bool:
-    """Whether the response of `GET /`, which needs no credential, asks for setup."""
+    """Whether the appliance has no administrator yet, from the response of `GET /`, which needs no credential."""
     return bool(answer["data"]["setupRequired"])
 
 
 def newest_backup(answer: Json) -> str | None:
-    """Return the time of the newest backup from the response of `GET /admin/backups`."""
+    """Return the time of the newest backup from the response of `GET /admin/backups`; None if there is no backup."""
     newest = next(iter(answer["data"]["items"]), None)
     return None if newest is None else str(newest["createdAt"])
 
@@ -73,7 +73,7 @@ def https_of(answer: Json) -> HttpsState:
 
 
 def outcome_of(answer: Json) -> AuditOutcome | None:
-    """Return the outcome of the newest of these audit events."""
+    """Return the newest outcome in a response of `GET /admin/audit-events`; None if it has no events."""
     newest = next(iter(answer["data"]["items"]), None)
     return None if newest is None else AuditOutcome(str(newest["id"]), newest["outcome"] == "success")
 
@@ -90,7 +90,7 @@ def _mailbox_state(account: Json, sync: Json) -> MailboxState:
 
 
 def _is_backup_progress(progress: Json | None) -> bool:
-    """Whether the job that runs on the store makes a backup."""
+    """Whether `progress`, the job in progress on the store, is a backup. False if there is no job (None)."""
     return progress is not None and progress.get("kind") in ("backup", "daily_backup")
 
 
@@ -110,7 +110,10 @@ _UNREACHABLE, _RESTS, _ENDED = "appliance_unreachable", "provider_unavailable", 
 
 
 class ApplianceWatcher:
-    """Polls the appliance of one data directory. `poll` blocks, one at a time; any thread may call the others."""
+    """Polls the appliance of one data directory.
+
+    `poll` blocks, and only one call runs at a time; any thread may call the other methods.
+    """
 
     def __init__(
         self, data_dir: Path, tokens: TokenStore, environment: Mapping[str, str], clock: Clock | None = None
@@ -127,7 +130,7 @@ class ApplianceWatcher:
         self._poll_all_at = self._began_at = 0.0
 
     def poll(self) -> TrayState:
-        """Return the current state."""
+        """Request the current state from the appliance and return it."""
         with self._one_look:
             self._found = owner.find_owner(self._data_dir)
             # From the file, since the session may be a member's: the owner of the data directory is its operator.
@@ -135,20 +138,25 @@ class ApplianceWatcher:
             return self._known
 
     def has_news(self) -> bool:
-        """Whether a change is visible without a request to the appliance."""
+        """Whether files show a change that a poll should report: of the service process, or of the user's session.
+
+        No request is made.
+        """
         return owner.find_owner(self._data_dir) != self._found or self._login.is_due
 
     def poll_all_next(self) -> None:
-        """Request everything with the next poll, after an action."""
+        """Make the next poll request all values, including those that are polled less often. For use after an
+        action.
+        """
         self._poll_all_at = 0.0
 
     def retry_keychain(self) -> None:
-        """Read a locked keychain again with the next poll."""
+        """Let the next poll read a locked keychain again."""
         self._login.retry_keychain()
 
     def client(self) -> ApiClient:
-        """Return a client with the session. Raises Failure if nothing runs, nobody is signed in, or a keychain is
-        locked.
+        """Return an API client with the session. Raises Failure if no appliance runs, nobody is signed in, or a
+        keychain is locked.
         """
         return ApiClient(owner.owner_url(self._data_dir), self._login.token)
 
@@ -203,7 +211,7 @@ class ApplianceWatcher:
             return self._anonymous_state(known, url)
 
     def _anonymous_state(self, known: TrayState, url: str) -> TrayState:
-        """Return the state that is visible without a credential; the rest is forgotten."""
+        """Return a state with only the values that can be read without a session. `known`: the last state."""
         self._asked_with = None
         is_new = _read_answer(ApiClient(url), needs_setup, "")
         code = find_setup_code(self._data_dir) if is_new else None
@@ -231,7 +239,9 @@ class ApplianceWatcher:
 
 
 def _with_admin_facts(state: TrayState, client: ApiClient) -> TrayState:
-    """Add values for administrators. A value whose request alone fails keeps its last known state."""
+    """Return the state with the values that only administrators can read. If one request fails, its value stays as it
+    was.
+    """
 
     def ask(now: T, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:
         try:
@@ -262,8 +272,9 @@ def _get_request(path: str, *query: tuple[str, str]) -> ApiRequest:
 
 
 def _read_answer(client: ApiClient, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:
-    """Return the value that `read` finds in a response. Raises Failure for an unexpected response, as of another
-    release.
+    """Make a GET request and return the value that `read` extracts from the response.
+
+    Raises Failure if the response has an unexpected form, as from another release of the appliance.
     """
     answer = client.call(_get_request(path, *query))
     try:

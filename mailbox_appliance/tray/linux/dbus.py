@@ -1,4 +1,4 @@
-"""The D-Bus session bus of a Linux desktop, and notifications sent over it.
+"""A connection to the D-Bus session bus of a Linux desktop, and notifications sent over it.
 
 jeepney only encodes and decodes messages here. Its own connections read messages of any size, and one unreadable
 message breaks all that follow.
@@ -36,11 +36,11 @@ _PATIENCE = 5.0
 
 
 class BusUnavailable(Exception):
-    """No session bus exists, or it has ended."""
+    """There is no session bus, or the connection to it has ended."""
 
 
 def bus_address(environment: Mapping[str, str]) -> str | None:
-    """Return the address of this user's session bus, if there is one."""
+    """Return the address of this user's session bus; None if there is none."""
     if named := environment.get("DBUS_SESSION_BUS_ADDRESS"):
         return named
     usual = Path(environment.get("XDG_RUNTIME_DIR") or "/nonexistent", "bus")
@@ -48,12 +48,14 @@ def bus_address(environment: Mapping[str, str]) -> str | None:
 
 
 def to_bus_text(text: str) -> str:
-    """Return the text without zero bytes and lone surrogates, for which a bus would close the connection."""
+    """Return the text without zero bytes and lone surrogates; a bus closes the connection of a program that sends
+    them.
+    """
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
 class SessionBus:
-    """A connection to the bus at `address`."""
+    """A connection to the session bus at `address`. One thread reads; any thread may send or call `wake`."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -93,7 +95,10 @@ class SessionBus:
         return serial
 
     def call(self, message: Message) -> Message:
-        """Send a message and return the reply, maybe an error. Only for the reading thread; other messages are kept."""
+        """Send a message and return its reply, which may be an error. Only for the thread that reads.
+
+        `receive` returns later the other messages that arrive until then. Raises BusUnavailable if no reply arrives.
+        """
         serial, deadline, before = self.send(message), time.monotonic() + _PATIENCE, list[Message]()
         while (answer := self.receive(deadline - time.monotonic())) is not None:
             if answer.header.fields.get(HeaderFields.reply_serial) == serial:
@@ -103,12 +108,14 @@ class SessionBus:
         raise BusUnavailable("the session bus does not answer")
 
     def has_owner(self, name: str) -> bool:
-        """Whether a program has this name now."""
+        """Whether a program on the bus owns this bus name now."""
         answer = self.call(message_bus.NameHasOwner(name))
         return answer.header.message_type is MessageType.method_return and bool(answer.body[0])
 
     def receive(self, timeout: float | None = None) -> Message | None:
-        """Return the next message; None after `timeout` seconds, or after `wake`."""
+        """Return the next message; None after `timeout` seconds or a call of `wake`. Without `timeout`, wait without
+        limit.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         while (message := self._next_message()) is None:
             rest = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -122,13 +129,13 @@ class SessionBus:
         return message
 
     def wake(self) -> None:
-        """Let the reading thread continue without a message."""
+        """Make `receive` return None in the thread that reads."""
         with self._closing:
             if not self._is_closed:
                 os.write(self._wake, b"!")
 
     def close(self) -> None:
-        """Close the connection. Only for the reading thread."""
+        """Close the connection. Only for the thread that reads."""
         with self._closing:
             if not self._is_closed:
                 self._is_closed = True
@@ -137,9 +144,7 @@ class SessionBus:
                 os.close(self._wake)
 
     def _abort(self) -> None:
-        """End the connection after a partly sent message: nothing more can be sent, and the reading thread must
-        notice.
-        """
+        """End the connection after only a part of a message was sent. The thread that reads notices that."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -179,7 +184,9 @@ class SessionBus:
 
 
 def _parse_message(written: bytes) -> Message | None:
-    """Return the message; None for one that jeepney does not know, such as with a field of a later D-Bus."""
+    """Return the message in these bytes; None for one that jeepney cannot decode, such as one of a later D-Bus
+    version.
+    """
     try:
         message: Message = Message.from_buffer(written)
     except Exception:  # noqa: BLE001 - any program of this user may have written it
@@ -198,7 +205,10 @@ _LONGEST_TITLE, _LONGEST_TEXT = 100, 400
 
 
 def make_notification(title: str, text: str) -> Message:
-    """Return the message that shows a notification. It requests no reply: if no program shows it, it is lost."""
+    """Return the D-Bus message that shows a notification.
+
+    It requests no reply: if no program shows notifications, it is lost without an error.
+    """
     asked = new_method_call(
         DBusAddress("/org/freedesktop/Notifications", _SERVICE, _SERVICE),
         "Notify",
@@ -220,5 +230,8 @@ def make_notification(title: str, text: str) -> Message:
 
 
 def _icon_image_data() -> tuple[int, int, int, bool, int, int, bytes]:
-    """Return the icon: width, height, bytes per row, whether it has opacity, bits per color, colors, pixels."""
+    """Return the icon as notifications need it.
+
+    In this order: width, height, bytes per row, whether it has opacity, bits per color, number of colors, pixels.
+    """
     return _SIZE, _SIZE, _SIZE * 4, True, 8, 4, draw_icon(_SIZE, IconLook.WELL)

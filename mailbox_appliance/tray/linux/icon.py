@@ -1,4 +1,4 @@
-"""The tray icon on Linux: by AppIndicator if installed, otherwise a StatusNotifierItem on the session bus."""
+"""The tray icon on Linux: shown by the library AppIndicator if installed, else as a StatusNotifierItem on D-Bus."""
 
 import logging
 import os
@@ -65,14 +65,14 @@ _base: Any = pystray.load_pystray_base()
 
 @dataclass(frozen=True)
 class IconPixmaps:
-    """The image of this backend: (width, height, ARGB) for each size, and whether attention is needed."""
+    """The icon for StatusNotifierItem: (width, height, ARGB pixels) for each size, and whether attention is needed."""
 
     sizes: tuple[tuple[int, int, bytes], ...]
     needs_attention: bool = False
 
 
 class StatusNotifierIcon(_base.Icon):
-    """pystray's icon on `bus`. `opened` is called before its menu is shown."""
+    """A pystray icon shown over D-Bus, on the connection `bus`. `opened`: called when its menu is about to be shown."""
 
     def __init__(self, bus: SessionBus, opened: Callable[[], None], *arguments: Any, **named: Any) -> None:
         self._bus = bus
@@ -113,7 +113,7 @@ class StatusNotifierIcon(_base.Icon):
         self._send(make_notification(title or self.title, message))
 
     def _remove_notification(self) -> None:
-        """Do nothing: a notification disappears automatically."""
+        """Do nothing, since notifications disappear by themselves. pystray requires this method."""
 
     def _run(self) -> None:
         try:
@@ -247,7 +247,7 @@ class StatusNotifierIcon(_base.Icon):
 
 
 def _is_new_watcher(signal: Message) -> bool:
-    """Whether another process shows icons now. Only a signal of the bus itself counts."""
+    """Whether a signal reports that another program shows icons now. Only signals of the bus itself count."""
     fields = signal.header.fields
     if tuple(fields.get(name) for name in _TOLD) != (_BUS, _BUS, "NameOwnerChanged", "sss"):
         return False
@@ -261,7 +261,7 @@ def _unanswered(call: Message) -> Message:
 
 
 def _menu_entries(icon: StatusNotifierIcon, items: Iterable[Any]) -> list[MenuEntry]:
-    """Return pystray's items as rows of the menu."""
+    """Return the menu items of pystray as rows for the D-Bus menu."""
     return [_menu_entry(icon, item) for item in items]
 
 
@@ -292,7 +292,11 @@ _NO_WATCHER = (
 
 
 def find_linux_icon(on_click: OnClick, on_open: OnOpen, environment: Mapping[str, str], patience: float) -> Icon:
-    """Return the icon, not shown yet; raises NoTrayHost."""
+    """Return an icon for this desktop, not shown yet. `on_click`, `on_open`: called for a menu item and an opening
+    menu.
+
+    Waits up to `patience` seconds for a desktop that shows icons. Raises NoTrayHost if there is none.
+    """
     address = bus_address(environment)
     if address is None:
         raise NoTrayHost(_NO_SESSION)
@@ -312,7 +316,7 @@ def find_linux_icon(on_click: OnClick, on_open: OnOpen, environment: Mapping[str
 
 
 def _wait_for_watcher(bus: SessionBus, environment: Mapping[str, str], patience: float) -> None:
-    """Wait for a program that shows icons, if there is a screen on which one could start."""
+    """Wait up to `patience` seconds for a program that shows icons. Without a screen none can start, so do not wait."""
     rule = MatchRule(type="signal", interface="org.freedesktop.DBus", member="NameOwnerChanged")
     rule.add_arg_condition(0, WATCHER)
     bus.call(message_bus.AddMatch(rule.serialise()))
@@ -339,14 +343,14 @@ def _make_pixmaps(look: IconLook) -> IconPixmaps:
 
 
 def _to_argb(rgba: bytes) -> bytes:
-    """Return the pixels with the opacity first."""
+    """Return RGBA pixels as ARGB, that is, with the opacity first."""
     turned = bytearray(len(rgba))
     turned[0::4], turned[1::4], turned[2::4], turned[3::4] = rgba[3::4], rgba[0::4], rgba[1::4], rgba[2::4]
     return bytes(turned)
 
 
 def _make_app_indicator(bus: SessionBus, on_click: OnClick, environment: Mapping[str, str]) -> Icon | None:
-    """Return the icon through the library, which needs GTK and a screen; None if either is missing."""
+    """Return an icon shown by the library AppIndicator; None without the library, GTK or a screen."""
     # The library finds bus and screen itself, in the environment of this process.
     names = ("DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY")
     if find_spec("gi") is None or any(environment.get(name) != os.environ.get(name) for name in names):
@@ -358,7 +362,9 @@ def _make_app_indicator(bus: SessionBus, on_click: OnClick, environment: Mapping
         return None
 
     class AppIndicator(backend.Icon):
-        """pystray's icon with our notifications; its own would end the icon if no program shows them."""
+        """pystray's AppIndicator icon, with this module's notifications. pystray's own would end the icon if no program
+        shows them.
+        """
 
         def _initialize(self) -> None:
             self._mark_ready()

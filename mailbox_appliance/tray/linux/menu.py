@@ -1,4 +1,4 @@
-"""The menu of the icon over D-Bus (com.canonical.dbusmenu), and the introspection of both.
+"""The menu of the tray icon over D-Bus (com.canonical.dbusmenu), and the introspection data of icon and menu.
 
 A row keeps its number as long as it exists, so that a click never reaches another row in its place.
 """
@@ -21,12 +21,15 @@ Reply = tuple[str, tuple[Any, ...]]
 
 
 class MenuCallRefused(Exception):
-    """An invalid request of a desktop; the text is for the program that sent it."""
+    """A desktop sent an invalid request to the menu. The text is the error for that program."""
 
 
 @dataclass(frozen=True)
 class MenuEntry:
-    """A row to show. `key` identifies it among its neighbors, independent of its current label."""
+    """A menu row to show. `key`: identifies it among the rows of the same menu, even if its label changes.
+
+    `below`: the rows of its submenu.
+    """
 
     key: str
     label: str = ""
@@ -46,7 +49,7 @@ class _Node:
 
 @dataclass(frozen=True)
 class _MenuSnapshot:
-    """The rows at one moment; replaced as a whole, so that all threads see the same moment."""
+    """All rows of the menu at one moment. It is replaced and never changed, so every thread sees a consistent menu."""
 
     revision: int
     nodes: dict[int, _Node]
@@ -54,7 +57,11 @@ class _MenuSnapshot:
 
 @dataclass(frozen=True)
 class MenuChange:
-    """A change to report to the desktop: rows were added or removed, or only some look different."""
+    """A change of the menu, to be reported to the desktop.
+
+    `layout`: the new revision, if rows were added or removed. `updated`, `removed`: the changed properties by row
+    number, if the same rows look different.
+    """
 
     layout: int | None = None
     updated: list[tuple[int, dict[str, Variant]]] = field(default_factory=list)
@@ -62,7 +69,7 @@ class MenuChange:
 
 
 class DbusMenu:
-    """The menu. `opened` is called when a desktop is about to show it."""
+    """The menu of the icon as a D-Bus object. `opened`: called when a desktop is about to show it."""
 
     def __init__(self, opened: Callable[[], None]) -> None:
         self._opened = opened
@@ -73,7 +80,7 @@ class DbusMenu:
         self._given_out = 0
 
     def update(self, entries: Sequence[MenuEntry]) -> MenuChange | None:
-        """Show these rows from now on; return the change, if anything visible changed."""
+        """Show these rows from now on. Return the change to report to the desktop; None if nothing visible changed."""
         with self._changing:
             before, nodes = self._shown, dict[int, _Node]()
             known = dict[tuple[int, str, int], int]()
@@ -107,7 +114,10 @@ class DbusMenu:
     # --- Requests of the desktop ---
 
     def answer(self, member: str, body: tuple[Any, ...]) -> Reply:
-        """Answer a call of `member`, whose arguments have the types of `SIGNATURES`; raises MenuCallRefused."""
+        """Carry out a D-Bus method call and return the reply. `member`: the method. `body`: its arguments.
+
+        The caller has checked that their types are those in `SIGNATURES`. Raises MenuCallRefused.
+        """
         return _ANSWERS[member](self, *body)
 
     def _get_layout(self, parent: int, depth: int, names: list[str]) -> Reply:
@@ -213,7 +223,7 @@ def _children_by_number(nodes: dict[int, _Node]) -> dict[int, tuple[int, ...]]:
 
 
 def _differences(before: dict[int, _Node], after: dict[int, _Node]) -> MenuChange | None:
-    """Return the rows that look different, if the same rows exist."""
+    """Return the changed properties of rows; None if there are none. Both arguments must have the same row numbers."""
     change = MenuChange()
     for number, node in after.items():
         was = before[number].properties
@@ -272,7 +282,7 @@ _MENU_SIGNALS = {"ItemsPropertiesUpdated": "a(ia{sv}) a(ias)", "LayoutUpdated": 
 
 
 def describe_path(path: str) -> str:
-    """Return the introspection of the object at `path`, or of the objects below it."""
+    """Return the introspection XML of the D-Bus object at `path`, or the list of objects below it."""
     if path == PATH:
         within = _interface(ITEM, _ITEM_PROPERTIES, _ITEM_METHODS, _ITEM_SIGNALS)
     elif path == MENU_PATH:
