@@ -1,4 +1,4 @@
-"""Names and descriptions of backups, shared by the commands about backups."""
+"""Functions shared by the commands about backups: recognize a backup's ID, find its file, and describe it."""
 
 import os
 import re

@@ -71,7 +71,7 @@ class Invocation:
         return Instances(self.config_directory(), self._named_data_directory())
 
     def tokens(self) -> "TokenStore":
-        """Return the token store of this user."""
+        """Return the store of this user's session tokens."""
         from mailbox_appliance.client.tokens import TokenStore
 
         return TokenStore(self.config_directory(), self.terminal.environment)

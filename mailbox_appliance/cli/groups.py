@@ -60,7 +60,7 @@ class _WithExample(click.Command):
 
 
 def command_words(context: click.Context) -> tuple[str, ...]:
-    """Return the words that name the command of a context, without the program's name, such as `emails`, `send`."""
+    """Return the words that name the current command, such as `emails`, `send`, without the program's name."""
     words: list[str] = []
     while context.parent is not None:
         words.insert(0, context.info_name or "")
@@ -228,7 +228,7 @@ class Root(_Commands):
         return [CompletionItem(one, help=self._entries[one][1]) for one in found] + options
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands by section. Unlike the inherited method, this imports no command."""
+        """Write the list of commands for the help, by section. Unlike the inherited method, this imports no command."""
         sections = self._sections or {"Commands": self.list_commands(ctx)}
         for title, names in sections.items():
             with formatter.section(title):

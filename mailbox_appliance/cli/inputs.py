@@ -1,4 +1,4 @@
-"""Input of commands from files and stdin, with size limits: JSON, times, lists of messages, members."""
+"""Reads and checks input of commands: files, stdin, JSON, times, lists of messages, members. With size limits."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The manual page and the shared help texts: environment variables, exit codes, files and examples."""
+"""Writes the manual page, and the help texts that it shares: environment variables, exit codes, files and examples."""
 
 import re
 import textwrap

@@ -165,7 +165,7 @@ def _align_rows(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
 
 
 def _cut_time(text: str, length: int) -> str:
-    """Cut a time to this many characters; return any other text unchanged."""
+    """Cut a time to `length` characters, for example to the minute. Return any other text unchanged."""
     if length == _WHOLE_TIME or not _TIME.fullmatch(text):
         return text
     return text[:length].replace("T", " ")
@@ -245,7 +245,10 @@ def render_body_page(value: Any) -> str:
 
 
 def render_message(value: Any) -> str:
-    """Return a message for reading: sender, recipients, date, text (in a list only its beginning) and attachments."""
+    """Return a message as text for reading: sender, recipients, date, body and attachments.
+
+    Messages in lists have only the beginning of their body.
+    """
     names = ("id", "from", "to", "cc", "bcc", "replyTo", "date", "subject", "labels")
     lines = [f"{name[0].upper()}{name[1:]}: {cell_text(value[name])}\n" for name in names if value.get(name)]
     body = value.get("body") or {}
@@ -328,7 +331,7 @@ def show_answer(
 
 
 def _to_json_types(value: Any) -> Any:
-    """Return the value with lists for tuples: responses made from files contain tuples, API responses contain lists."""
+    """Return the value with all tuples replaced by lists, so that results made from files look like API responses."""
     if isinstance(value, dict):
         return {name: _to_json_types(one) for name, one in value.items()}
     return [_to_json_types(one) for one in value] if isinstance(value, list | tuple) else value
@@ -380,7 +383,7 @@ _MAX_NAMED = 10
 
 
 def delivery_exit_code(answer: Any) -> int:
-    """Return 3 for an uncertain delivery, 5 for a failed one, 0 for one that succeeded or is in progress."""
+    """Return the exit code for a delivery: 3 if uncertain, 5 if failed, 0 if it succeeded or is in progress."""
     return {"uncertain": UNCERTAIN, "failed": NETWORK}.get(look_up(answer, "data.status"), 0)
 
 

@@ -25,7 +25,7 @@ _BAR, _BETWEEN_LOOKS = 30, 0.1
 
 @dataclass(frozen=True)
 class Terminal:
-    """Standard input, output and error, and the environment variables."""
+    """The standard streams and environment variables of a command, with functions for prompts, secrets and progress."""
 
     stdin: BinaryIO
     stdout: TextIO

@@ -1,4 +1,4 @@
-"""The address of an appliance, parsed and normalized."""
+"""Parses and normalizes the address of an appliance."""
 
 import ipaddress
 from dataclasses import dataclass

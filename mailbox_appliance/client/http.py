@@ -197,12 +197,14 @@ def decode_answer(status: int, payload: bytes) -> Any:
 
 
 def timeout_message(request: ApiRequest) -> str:
-    """Return the message for a server that does not respond in time, with the next step."""
+    """Return the error message for an appliance that does not respond in time. It names the next step for this
+    request.
+    """
     return f"The appliance did not respond within {request.timeout:.0f} seconds.{_advice(request)}"
 
 
 def connection_lost_message(request: ApiRequest) -> str:
-    """Return the message for a lost connection, with the next step."""
+    """Return the error message for a connection lost during a request. It names the next step for this request."""
     return f"The connection to the appliance was lost before it responded.{_advice(request)}"
 
 

@@ -74,7 +74,7 @@ class PinnedConnection(http.client.HTTPSConnection):
         self.seen = ""
 
     def connect(self) -> None:
-        """Complete the handshake and compare the certificate before anything is sent."""
+        """Connect, and compare the certificate with the pinned fingerprint before anything else is sent."""
         super().connect()
         assert isinstance(self.sock, ssl.SSLSocket)  # noqa: S101 - what HTTPSConnection makes
         self.seen = certificate_fingerprint(self.sock.getpeercert(binary_form=True) or b"")

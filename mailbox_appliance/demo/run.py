@@ -30,11 +30,11 @@ from mailbox_appliance.system import processes
 
 
 class DemoStopped(Exception):
-    """The user stopped the demo."""
+    """Raised when the user stops the demo."""
 
 
 class DemoFailed(Exception):
-    """The demo cannot continue; the text explains why."""
+    """Raised if the demo cannot continue. The text is the reason."""
 
 
 class DemoProcess:
@@ -250,7 +250,11 @@ class Demo:
         self._folder, self._stopping, self._stack = folder, stopping, stack
 
     def run(self, port: int) -> None:
-        """Start everything, print how to use it, and wait. Raises DemoStopped or DemoFailed."""
+        """Start the mail servers and the appliance, print how to use them, and wait. `port`: that of the appliance, or
+        0.
+
+        Raises DemoStopped or DemoFailed.
+        """
         _print("Starting the mail servers...")
         servers, mail = self._start_servers()
         _print("Starting the appliance...")
@@ -295,7 +299,9 @@ class Demo:
         return child, str(json.loads(child.first_line(self._stopping, _START_WITHIN))["http"])
 
     def _set_up_mailbox(self, client: DemoClient, login: DemoLogin, mail: ServersReady) -> None:
-        """Set up the appliance, connect the mailbox, and wait for its mail."""
+        """Create the first administrator of the appliance, connect the sample mailbox, and wait until its mail is
+        synced.
+        """
         client.set_up((self._folder / "data" / "setup-code").read_text("utf-8").strip(), login)
         _print("Connecting the mailbox...")
         account = client.connect(demo_mail.OWNER_EMAIL, "Robin Vale", mail)

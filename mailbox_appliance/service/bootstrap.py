@@ -48,7 +48,7 @@ class Bootstrap:
                     lock.release()
 
     def load_settings(self) -> Settings:
-        """Return the current settings. Raises BadSetting."""
+        """Load the settings from the configuration file, the environment and the command line. Raises BadSetting."""
         return settings.load_settings(self.data_dir / "config.toml", self.flags)
 
     def open(self, options: Settings, progress: Progress | None = None) -> Appliance:

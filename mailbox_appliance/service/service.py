@@ -102,7 +102,7 @@ class Service:
 
     @property
     def data_dir(self) -> Path:
-        """The data directory."""
+        """The path of the data directory that is served."""
         return self._bootstrap.data_dir
 
     @property

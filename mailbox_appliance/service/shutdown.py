@@ -1,4 +1,4 @@
-"""Stopping the appliance in the background, and a watchdog that kills the process if stopping takes too long."""
+"""Stops the appliance in the background, and kills the process if that takes too long."""
 
 import logging
 import os

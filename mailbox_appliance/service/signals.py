@@ -35,10 +35,10 @@ class SignalTarget(Protocol):
     """
 
     def stop(self) -> None:
-        """Begin to stop."""
+        """Begin to stop the service."""
 
     def reload(self) -> None:
-        """Reload the configuration."""
+        """Reload the configuration of the service."""
 
 
 class StoppedBeforeStart(BaseException):

@@ -1,4 +1,5 @@
-"""Differences between Linux, macOS and Windows: file locks, syncing, renaming, free space, memory, ending a process.
+"""Functions whose code differs between Linux, macOS and Windows: file locks, syncing, renaming, free space, memory, and
+ending a process.
 
 A lock belongs to an open file. All processes see it, and it ends when the file is closed or its process ends.
 

@@ -277,7 +277,7 @@ class Tray(Protocol):
         """Show the known state, and poll at once for changes."""
 
     def end(self) -> None:
-        """End the tray."""
+        """Remove the icon and end the tray."""
 
 
 @dataclass(frozen=True)
@@ -321,7 +321,7 @@ class Actions:
 
     @property
     def running(self) -> frozenset[Action]:
-        """The actions in progress."""
+        """The actions that are in progress."""
         return self._running
 
     def take_recent(self) -> frozenset[Action]:

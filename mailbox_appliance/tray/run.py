@@ -1,11 +1,13 @@
-"""The tray process: one for each data directory, with the icon in the main thread.
+"""Runs the tray process: one for each data directory, with the icon in the main thread.
+
+The table shows the effect of each way to end the tray on the service:
 
 Event            Service
 Quit             is stopped, unless systemd keeps it
 SIGTERM, Ctrl-C  continues, unless it is still starting. A desktop sends this to all programs when it ends, and nobody
                  asked for mail to stop. If processes may stay (`loginctl enable-linger`), scheduled messages are still
                  sent; otherwise the system ends the service in order. The next tray finds it
-tray goes away   continues
+any other end    continues
 """
 
 import logging

@@ -145,7 +145,7 @@ def has_failed_backup(state: TrayState) -> bool:
 
 
 def mailbox_status_text(mailbox: MailboxState) -> str:
-    """Return the status of a mailbox in a few words."""
+    """Return the status of a mailbox in a few words, for its menu row."""
     if mailbox.status == "error":
         return _ERROR.get(mailbox.error or "", _OFFLINE)
     if mailbox.status != "connecting" and is_busy(mailbox):

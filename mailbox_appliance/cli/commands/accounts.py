@@ -1,4 +1,4 @@
-"""The commands `accounts` and `labels`: connecting, sharing and changing mailboxes."""
+"""The commands `accounts` and `labels`: connect, share and change mailboxes."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -302,7 +302,7 @@ def find_account_to_sign_in(invocation: Invocation, given: Given) -> Any:
 
 
 def sign_in_again(invocation: Invocation, given: Given, account: Any) -> int:
-    """Reconnect a mailbox by signing in at its provider; return the exit code."""
+    """Reconnect the mailbox `account` by signing in at its provider; return the exit code."""
     way = _sign_in_way(given, account["provider"])
     answer = oauth_sign_in.sign_in(invocation, account["provider"], way, {"accountId": account["id"]})
     output.show_answer(invocation, answer)
@@ -384,7 +384,7 @@ RECONNECT_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 def connection_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of POST /accounts, from the options or from --input."""
+    """Return the request body that connects a mailbox (POST /accounts), from the options or from --input."""
     if (whole := read_whole_body(invocation.terminal, given)) is not None:
         return whole
     refuse_sign_in_options(given)
@@ -401,7 +401,7 @@ def connection_body(invocation: Invocation, given: Given) -> Any:
 
 
 def member_connection_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of POST /admin/accounts."""
+    """Return the request body with which an administrator connects a mailbox for a member (POST /admin/accounts)."""
     body = connection_body(invocation, {**given, "owner": None})
     if isinstance(body, bytes):
         body = read_object(body, given["input_"])
@@ -409,7 +409,7 @@ def member_connection_body(invocation: Invocation, given: Given) -> Any:
 
 
 def reconnection_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of POST /accounts/{accountId}/reconnect, with only the fields to change."""
+    """Return the request body of POST /accounts/{accountId}/reconnect, with only the fields to change."""
     if (whole := read_whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
         return whole
     fields = ("host", "port", "security", "username")
@@ -464,7 +464,7 @@ def folder_mapping_body(invocation: Invocation, given: Given) -> Any:
 
 
 def _name_body(_invocation: Invocation, given: Given) -> Any:
-    """Return the body of PATCH /accounts/{accountId}; an empty name becomes null."""
+    """Return the request body that renames a mailbox (PATCH /accounts/{accountId}). An empty name becomes null."""
     return {"displayName": given["display_name"] or None}
 
 

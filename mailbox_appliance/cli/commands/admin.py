@@ -110,7 +110,7 @@ TOKEN_STDIN = click.Option(["--token-stdin"], is_flag=True, help="Read the licen
 
 
 def license_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of PUT /admin/license."""
+    """Return the request body that installs a license (PUT /admin/license)."""
     read = invocation.terminal.secret("License token", TOKEN_VARIABLE, from_stdin=given["token_stdin"], what="token")
     return {"token": read}
 
@@ -154,7 +154,7 @@ OAUTH_APP_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 def oauth_app_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of PUT /admin/oauth-apps/{provider}."""
+    """Return the request body that sets a provider's OAuth application (PUT /admin/oauth-apps/{provider})."""
     if (whole := read_whole_body(invocation.terminal, given, "provider")) is not None:
         return whole
     require_options(given, "client_id")
@@ -201,7 +201,7 @@ _PATCH_SETTINGS = Call("PATCH", "/admin/settings")
 
 
 def _settings_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of PATCH /admin/settings: one setting from the arguments, or --input."""
+    """Return the request body that changes settings (PATCH /admin/settings): one from the arguments, or --input."""
     if (whole := read_whole_body(invocation.terminal, given)) is not None:
         return whole
     if given["name"] is None or given["value"] is None:

@@ -75,7 +75,7 @@ def _shown_once(_answer: Any) -> str:
 
 
 def _new_key_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of POST /me/api-keys."""
+    """Return the request body that creates an API key of the caller (POST /me/api-keys)."""
     if (whole := read_whole_body(invocation.terminal, given, "member")) is not None:
         return whole
     require_options(given, "name")
@@ -85,7 +85,7 @@ def _new_key_body(invocation: Invocation, given: Given) -> Any:
 
 
 def _new_member_key_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of POST /admin/api-keys, for a key of another member."""
+    """Return the request body that creates an API key for another member (POST /admin/api-keys)."""
     body = _new_key_body(invocation, given)
     if isinstance(body, bytes):
         body = read_object(body, given["input_"])
@@ -93,7 +93,9 @@ def _new_member_key_body(invocation: Invocation, given: Given) -> Any:
 
 
 def _change_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of PATCH /admin/api-keys/{keyId}, with only the fields to change."""
+    """Return the request body that changes an API key (PATCH /admin/api-keys/{keyId}), with only the fields to
+    change.
+    """
     if (whole := read_whole_body(invocation.terminal, given, "key_id")) is not None:
         return whole
     if not given_options(given, "key_id"):

@@ -1,4 +1,4 @@
-"""The commands `emails`, `threads` and `attachments`: listing, reading and changing messages."""
+"""The commands `emails`, `threads` and `attachments`: list, read and change messages."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

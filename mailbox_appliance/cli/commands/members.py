@@ -287,7 +287,7 @@ _NEW_PASSWORD_VARIABLE = ENVIRONMENT_PREFIX + "NEW_PASSWORD"
 
 
 def _profile_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of PATCH /me."""
+    """Return the request body that changes the caller's profile (PATCH /me)."""
     if (whole := read_whole_body(invocation.terminal, given)) is not None:
         return whole
     require_options(given, "name")
@@ -295,7 +295,7 @@ def _profile_body(invocation: Invocation, given: Given) -> Any:
 
 
 def _password_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of POST /me/password."""
+    """Return the request body that changes the caller's password (POST /me/password)."""
     terminal = invocation.terminal
     current = terminal.secret("Current password", PASSWORD_VARIABLE, from_stdin=given["password_stdin"])
     new = terminal.secret(

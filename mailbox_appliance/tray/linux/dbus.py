@@ -83,7 +83,7 @@ class SessionBus:
             raise
 
     def send(self, message: Message) -> int:
-        """Send a message; return its serial number."""
+        """Send a message and return its serial number, which a reply quotes. Raises BusUnavailable."""
         serial = next(self._serials)
         written = message.serialise(serial=serial)
         try:
