@@ -44,8 +44,8 @@ def resolve_backup_file(invocation: Invocation, name: str) -> Path:
 
 
 def summary_sentence(answer: Any) -> str:
-    """Return a sentence about a verified backup: whether it is usable, and its numbers of members, mailboxes and
-    messages.
+    """Return a sentence about a verified backup: whether it is usable, and the members, mailboxes and messages in
+    it.
     """
     told = answer["data"]
     if not told["ok"]:

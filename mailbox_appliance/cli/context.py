@@ -202,8 +202,9 @@ _PASSPHRASE_CODES = frozenset({"backup_wrong_passphrase", "passphrase_needed"})
 
 
 def read_passphrase(invocation: Invocation, *, from_stdin: bool) -> str | None:
-    """Return the passphrase for this command: from stdin if requested, else from the environment; None if neither has
-    one.
+    """Return the passphrase for this command: from stdin if requested, else from the environment.
+
+    None if the environment has none.
     """
     if from_stdin:
         return invocation.terminal.secret_line("passphrase")

@@ -442,8 +442,9 @@ def complete_instance_names(context: click.Context, begun: str) -> list[Completi
 
 
 def complete_hidden_options(command: click.Command, begun: str) -> list[CompletionItem]:
-    """Return the global options that begin with `begun`. The help of a command hides them, but every command accepts
-    them.
+    """Return the global options that begin with `begun`.
+
+    The help of a command hides them, but every command accepts them.
     """
     return [
         CompletionItem(name, help=one.help)

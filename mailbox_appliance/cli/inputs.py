@@ -39,8 +39,9 @@ def given_options(given: dict[str, Any], *except_for: str) -> list[str]:
 
 
 def require_options(given: dict[str, Any], *names: str) -> None:
-    """Raise Failure if one of the named options is missing or empty. For commands without --input, which replaces
-    them.
+    """Raise Failure if one of the named options is missing or empty.
+
+    For commands without --input, which replaces them.
     """
     for name in names:
         option = f"--{name.replace('_', '-')}"
@@ -179,8 +180,9 @@ def _parse_number(text: str) -> int:
 
 
 def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a decoded JSON object. Raises ValueError if a name occurs twice, since it is unclear which value
-    counts.
+    """Return a decoded JSON object.
+
+    Raises ValueError if a name occurs twice, since it is unclear which value counts.
     """
     found: dict[str, Any] = {}
     for name, value in pairs:

@@ -51,8 +51,9 @@ class LoopbackListener:
             server.server_close()
 
     def accept_only(self, state: str) -> None:
-        """From now on, accept a request with this `state`, which identifies the sign-in. Before, no request is
-        accepted.
+        """From now on, accept a request with this `state`, which identifies the sign-in.
+
+        Before, no request is accepted.
         """
         self._state = state
 

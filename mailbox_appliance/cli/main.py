@@ -129,7 +129,10 @@ def _version_option() -> click.Option:
 
 
 def _requested_format(argv: Sequence[str]) -> str:
-    """Return the output format that the arguments probably request, for errors before the options are parsed."""
+    """Return the output format that the arguments probably request.
+
+    For errors that occur before the options are parsed.
+    """
     found = "json"
     for place, word in enumerate(argv):
         value = argv[place + 1] if word == "--format" and place + 1 < len(argv) else word.removeprefix("--format=")

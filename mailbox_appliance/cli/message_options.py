@@ -79,8 +79,9 @@ def _parse_recipients(given: Given, *names: str) -> dict[str, Any]:
 
 
 def _parse_sender(given: Given) -> str | None:
-    """Return the value of --from, or None. Raises Failure if it is not a single address; the appliance validates the
-    rest.
+    """Return the value of --from, or None.
+
+    Raises Failure if it is not a single address; the appliance validates the rest.
     """
     if given["from_"] is not None:
         parse_address(given["from_"], "--from")
@@ -162,8 +163,9 @@ def _content(terminal: "Terminal", given: Given) -> dict[str, str]:
 
 
 def _text_or_file(terminal: "Terminal", given: Given, name: str) -> str | None:
-    """Return the text of the option `--NAME`, or the content of the file that `--NAME-file` names; None without
-    either.
+    """Return the text of the option `--NAME`, or the content of the file that `--NAME-file` names.
+
+    None if neither is given. Raises Failure if both are.
     """
     text: str | None = given[name]
     file = given[f"{name}_file"]
@@ -175,8 +177,9 @@ def _text_or_file(terminal: "Terminal", given: Given, name: str) -> str | None:
 
 
 def read_attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
-    """Return the named files as attachments for the API. Raises Failure if together they exceed the size limit of a
-    message.
+    """Return the named files as attachments for the API.
+
+    Raises Failure if together they exceed the size limit of a message.
     """
     import mimetypes
     from base64 import b64encode

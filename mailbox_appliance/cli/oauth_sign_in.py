@@ -47,8 +47,9 @@ def sign_in(invocation: Invocation, provider: str, way: SignInWay, body: Mapping
 
 
 def begin_sign_in(invocation: Invocation, provider: str, body: Mapping[str, Any]) -> Any:
-    """Begin a sign-in at the provider. The response has the address to open and a `state` that identifies the
-    sign-in.
+    """Begin a sign-in at the provider.
+
+    The response has the address to open and a `state` that identifies the sign-in.
     """
     return _call_provider(invocation.client(), BEGIN_SIGN_IN, provider, body)
 

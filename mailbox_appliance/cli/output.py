@@ -286,8 +286,9 @@ def items_of(answer: Any) -> list[Any] | None:
 
 
 def page_of(answer: Any) -> Any:
-    """Return the page of items in a response, at the top or nested (the messages of a thread); None if there is
-    none.
+    """Return the page of items in a response, at the top or nested (the messages of a thread).
+
+    None if the response has no page.
     """
     places = ("data", "data.messages")
     pages = (look_up(answer, place) for place in places)
@@ -388,8 +389,9 @@ def delivery_exit_code(answer: Any) -> int:
 
 
 def delivery_remark(answer: Any) -> str:
-    """Return the text below a delivery or a list of deliveries, mainly the next steps for uncertain ones; may be
-    empty.
+    """Return the text below a delivery or a list of deliveries, mainly the next steps for uncertain ones.
+
+    It is empty if there is nothing to add.
     """
     items = items_of(answer)
     if items is None:

@@ -104,8 +104,9 @@ class Terminal:
 
     @contextmanager
     def progress_bar(self) -> Iterator[Callable[[str, int, int], None]]:
-        """Yield a function (step, done, total) that draws a progress bar on a terminal. The bar is erased at the
-        end.
+        """Yield a function (step, done, total) that draws a progress bar on a terminal.
+
+        The bar is erased at the end.
         """
         shown, shown_at = "", 0.0
 
@@ -147,8 +148,9 @@ class Terminal:
             stdio.write_quietly(self.stderr, f"\r\x1b[K{text}")
 
     def secret_line(self, what: str = "password") -> str:
-        """Read one line of stdin as a secret. `what`: its name in error messages. Raises Failure if it is empty or too
-        long.
+        """Read one line of stdin as a secret. `what`: its name in error messages.
+
+        Raises Failure if it is empty or too long.
         """
         line = self.stdin.readline(_LONGEST_SECRET + 3)
         secret = line.rstrip(b"\r\n")

@@ -106,8 +106,9 @@ def failure_from_answer(status: int, answer: object, retry_after: str | None = N
 
 
 def failure_from_problem(problem: Exception) -> Failure | None:
-    """Return the failure for an exception of the appliance's code (`Problem`, `BadSetting`); None for any other
-    exception.
+    """Return the failure for an exception of the appliance's own code (`Problem`, `BadSetting`).
+
+    None for any other exception.
     """
     from mailbox_appliance import errors, settings
 

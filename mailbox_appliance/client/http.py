@@ -56,8 +56,9 @@ class ApiClient:
         self.address, self._token, self._fingerprint = ServerAddress.parse(url), token, fingerprint
 
     def call(self, request: ApiRequest) -> Any:
-        """Send a request and return the decoded response. Raises Failure for an error response, or if there is no
-        response.
+        """Send a request and return the decoded response.
+
+        Raises Failure for an error response, or if there is no response.
         """
         status, payload, retry_after = self._exchange(request, *self.encode_request(request))
         answer = decode_answer(status, payload)
@@ -197,8 +198,9 @@ def decode_answer(status: int, payload: bytes) -> Any:
 
 
 def timeout_message(request: ApiRequest) -> str:
-    """Return the error message for an appliance that does not respond in time. It names the next step for this
-    request.
+    """Return the error message for an appliance that does not respond in time.
+
+    It names the next step for this request.
     """
     return f"The appliance did not respond within {request.timeout:.0f} seconds.{_advice(request)}"
 

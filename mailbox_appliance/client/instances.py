@@ -35,8 +35,9 @@ _LARGEST = 1024 * 1024
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Return the JSON object in the file; an empty one if the file does not exist. Raises Failure if the file is
-    damaged.
+    """Return the JSON object in the file; an empty one if the file does not exist.
+
+    Raises Failure if the file is damaged.
     """
     try:
         with file.open("rb") as stream:
@@ -125,8 +126,9 @@ class Instances:
         return next((known for known in self._load_instances().values() if known.url == url), None)
 
     def add(self, url: str, fingerprint: str | None) -> Instance:
-        """Store an appliance and make it the current one. Its name is its host name, with any port other than the
-        default.
+        """Store an appliance and make it the current one.
+
+        Its name is its host name, with any port other than the default.
         """
         name = url.partition("://")[2].strip("/")
         instance = Instance(name, url, f"{REMOTE}{url}", fingerprint)

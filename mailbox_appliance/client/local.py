@@ -39,8 +39,9 @@ def default_data_dir() -> Path:
 
 
 def default_config_dir() -> Path:
-    """Return the default directory of this user's known appliances and tokens. Raises Failure if there is no home
-    directory.
+    """Return the default directory of this user's known appliances and tokens.
+
+    Raises Failure if there is no home directory.
     """
     import platformdirs
 

@@ -40,8 +40,9 @@ class TokenStore:
         return key in in_file or key in in_keychain
 
     def find(self, key: str) -> str | None:
-        """Return the token for this key; None if there is none. Raises Failure if the token is in a keychain that is
-        locked.
+        """Return the token for this key; None if there is none.
+
+        Raises Failure if the token is in a keychain that is locked.
         """
         in_file, in_keychain = self._places()
         if key in in_file:

@@ -32,8 +32,9 @@ LOOK_AGAIN = 0.2
 
 
 async def start_imap_server(folder: Path, passwords: Mapping[str, str]) -> asyncio.Server:
-    """Start an IMAP server on a free port of 127.0.0.1. `passwords`: by user name. `folder/NAME` is the mailbox of
-    NAME.
+    """Start an IMAP server on a free port of 127.0.0.1. `passwords`: by user name.
+
+    `folder/NAME` is the mailbox of NAME.
     """
     config = _Config(
         Namespace(passlib_cfg=None, proxy_protocol=None),

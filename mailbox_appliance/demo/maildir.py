@@ -1,5 +1,6 @@
-"""The demo's mailboxes as Maildir++ folders on disk. The SMTP server delivers to them, and the IMAP server serves
-them.
+"""The demo's mailboxes as Maildir++ folders on disk.
+
+The SMTP server delivers to them, and the IMAP server serves them.
 """
 
 import os

@@ -103,8 +103,9 @@ class DemoProcess:
             pass  # It has ended; require_running() reports that.
 
     def end(self, *, by_signal: bool, seconds: float = 15.0) -> None:
-        """End the process: close its input and, if `by_signal`, send SIGTERM. Kill it if it still runs after
-        `seconds`.
+        """End the process: close its input and, if `by_signal`, send SIGTERM.
+
+        Kill it if it still runs after `seconds`.
         """
         process = self._process
         for stream in (process.stdin, process.stdout):

@@ -1,5 +1,6 @@
-"""The embedded SMTP server of the demo. It stores mail from signed-in users in their Maildir folders; no mail
-leaves.
+"""The embedded SMTP server of the demo.
+
+It stores mail from signed-in users in their Maildir folders; no mail leaves.
 """
 
 import asyncio
@@ -20,8 +21,9 @@ LARGEST_MESSAGE = 40 * 1024 * 1024
 
 
 async def start_smtp_server(folder: Path, passwords: Mapping[str, str]) -> asyncio.Server:
-    """Start an SMTP server on a free port of 127.0.0.1. `passwords`: by user name. `folder/NAME` is the mailbox of
-    NAME.
+    """Start an SMTP server on a free port of 127.0.0.1. `passwords`: by user name.
+
+    `folder/NAME` is the mailbox of NAME.
     """
     rules = _DeliveryRules(folder, passwords)
 

@@ -27,8 +27,9 @@ _OPERATOR = Caller(LOCAL, is_operator=True)
 
 
 def status(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
-    """Return the HTTPS settings and certificate. `passphrase`: of the store's key. Raises StoreUnusable, also without a
-    store.
+    """Return the HTTPS settings and certificate. `passphrase`: of the store's key.
+
+    Raises StoreUnusable, also without a store.
     """
     require_store(data_dir)
     with _open_appliance(data_dir, passphrase) as appliance:

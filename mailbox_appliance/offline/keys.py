@@ -47,8 +47,9 @@ _ORDER = (FileSlot, KeyringSlot, PassphraseSlot)
 
 
 def show_key(data_dir: Path) -> dict[str, Any]:
-    """Return the key file and the kinds of its slots, without key material. The key is not unlocked. Raises
-    StoreUnusable.
+    """Return the key file and the kinds of its slots, without key material. The key is not unlocked.
+
+    Raises StoreUnusable.
     """
     file = find_key_file(data_dir, os.environ)
     require_store(data_dir)

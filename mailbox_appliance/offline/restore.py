@@ -220,8 +220,9 @@ def unpack(
 
 @contextmanager
 def _lock_directory(data_dir: Path) -> Iterator[DirectoryLock]:
-    """While entered, hold the lock of the directory, creating it if necessary. A new directory that stays empty is
-    removed.
+    """While entered, hold the lock of the directory, creating it if necessary.
+
+    A new directory that stays empty is removed.
     """
     is_new = not data_dir.exists()
     with failures_as_unusable(data_dir):
@@ -322,7 +323,10 @@ def _try_passphrases(opening: Any, passphrase: str | None) -> _PresentStore:
 def _verify_restored_opens(
     prepared: PreparedRestore, kept: Path | None, lock: DirectoryLock, passphrase: str | None
 ) -> None:
-    """Move the restored store into place and open it. If that fails, move the previous one (`kept`) back."""
+    """Move the restored store into place and open it. If it is unusable, move the previous one (`kept`) back.
+
+    A missing passphrase or locked keychain does not count as unusable. `passphrase`: of the backup.
+    """
     folder, clock = prepared.folder, SystemClock()
 
     def opened(given: str | None) -> None:

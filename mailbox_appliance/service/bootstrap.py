@@ -66,8 +66,9 @@ class Bootstrap:
             raise
 
     def reopen(self, lock: DirectoryLock) -> Appliance:
-        """Open a new appliance on the data directory with its current configuration. `lock`: held by this process
-        already.
+        """Open a new appliance on the data directory with its current configuration.
+
+        `lock`: held by this process already.
         """
         swap.finish(self.data_dir, self.key_file)
         options, clock = self.load_settings(), SystemClock()

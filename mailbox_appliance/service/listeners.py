@@ -38,8 +38,9 @@ _DRAIN_SECONDS = 30
 
 @dataclass(frozen=True)
 class ListenAddress:
-    """The address on which HTTPS listens. An empty host means all addresses of this computer; port 0 means any free
-    port.
+    """The address on which HTTPS listens.
+
+    An empty host means all addresses of this computer; port 0 means any free port.
     """
 
     host: str
@@ -183,16 +184,18 @@ class ServiceListeners:
 
     @property
     def pin(self) -> str | None:
-        """The certificate fingerprint that clients need to pin; None if HTTPS is off or a trusted CA issued the
-        certificate.
+        """The certificate fingerprint that clients need to pin.
+
+        None if HTTPS is off, or if a trusted CA issued the certificate.
         """
         certificate = self.certificate
         return None if certificate is None or certificate.trusted else certificate.fingerprint
 
     @property
     def trouble(self) -> str | None:
-        """The current problem with HTTPS or its certificate, as a sentence that every member may read; None without a
-        problem.
+        """The current problem with HTTPS or its certificate, as a sentence that every member may read.
+
+        None if there is no problem.
         """
         asked, offer, certificate = self._wanted_address(), self._https.current, self.certificate
         if asked is None:
@@ -313,8 +316,9 @@ class ServiceListeners:
         self._set_strict_transport()
 
     def _open_loopback(self) -> str:
-        """If HTTP listens only on an outside address, listen on loopback too, at the same port. Return the URL for this
-        computer.
+        """If HTTP listens only on an outside address, listen on loopback too, at the same port.
+
+        Return the URL for this computer.
         """
         host, port = self._listeners.addresses[0]
         address = ip_address(host.partition("%")[0])
@@ -375,8 +379,9 @@ def _allowed_hosts(settings: Settings) -> tuple[str, ...]:
 
 
 def _local_host(host: str) -> str:
-    """Return the address at which this computer reaches a listener on `host`: loopback if `host` means all
-    addresses.
+    """Return the address at which this computer reaches a listener on `host`.
+
+    That is loopback if `host` means all addresses.
     """
     if not ip_address(host.partition("%")[0]).is_unspecified:
         return host

@@ -93,8 +93,9 @@ def _run_service(service: Service, signals: SignalHandler, watchdog: ShutdownWat
 
 
 def _open_service(bootstrap: Bootstrap, showing: Callable[[], AbstractContextManager[Progress]] | None) -> Service:
-    """Open the appliance and its listeners. `showing`: returns a context manager that displays the progress of an
-    upgrade.
+    """Open the appliance and its listeners.
+
+    `showing`: returns a context manager that displays the progress of an upgrade.
     """
     bootstrap.finish_pending_restore()
     data_dir, options = bootstrap.data_dir, bootstrap.load_settings()
@@ -125,8 +126,9 @@ def _configure_logs(data_dir: Path, options: Settings) -> None:
 
 
 def _watch_for_crashes(data_dir: Path) -> None:
-    """Log a crash of the previous run, and prepare a trace file for a crash of this one. Failures do not prevent
-    serving.
+    """Log a crash of the previous run, and prepare a trace file for a crash of this one.
+
+    Failures do not prevent serving.
     """
     try:
         crash = crashes.record(data_dir)

@@ -107,8 +107,9 @@ class Service:
 
     @property
     def pending_work(self) -> str:
-        """The work that a shutdown would wait for now, such as `2 requests and messages being sent`; empty if there is
-        none.
+        """The work that a shutdown would wait for now, such as `2 requests and messages being sent`.
+
+        Empty if there is none.
         """
         requests, appliance = self.listening.requests, self._appliance
         parts = [f"{requests} request{'' if requests == 1 else 's'}"] if requests else []
@@ -222,8 +223,9 @@ class Service:
         log.info("restore_finished", extra=facts | _restore_facts(restored))
 
     def _abandon_restore(self, prepared: PreparedRestore, actor: Actor) -> None:
-        """Give up a requested restore since the service stops. The next start records that, as the store may be closed
-        by now.
+        """Give up a requested restore since the service stops.
+
+        The next start records that, as the store may be closed by now.
         """
         log.warning("restore_abandoned", extra={"backup": prepared.backup_id})
         _note_restore(prepared, actor)

@@ -52,8 +52,9 @@ class ShutdownWatchdog:
         threading.Thread(target=self._wait_and_kill, name="last-resort", daemon=True).start()
 
     def arm(self) -> None:
-        """Start the time limit, at the beginning of the shutdown. Only the first call counts. Safe in signal
-        handlers.
+        """Start the time limit, at the beginning of the shutdown. Only the first call counts.
+
+        Safe in signal handlers.
         """
         self._armed.put(None)
 

@@ -30,8 +30,9 @@ _HANG_UP, _BREAK = getattr(signal, "SIGHUP", None), getattr(signal, "SIGBREAK", 
 
 
 class SignalTarget(Protocol):
-    """An object that signals stop or reload. Its methods run in a signal handler, that is, at any point of the main
-    thread.
+    """An object that signals stop or reload.
+
+    Its methods run in a signal handler, that is, at any point of the main thread.
     """
 
     def stop(self) -> None:

@@ -93,8 +93,9 @@ def find(data_dir: Path) -> Crash | None:
 
 
 def dismiss(data_dir: Path, file: str) -> None:
-    """Stop reporting the last crash, if `file` is its trace; the trace file stays. Otherwise do nothing. Raises
-    OSError.
+    """Stop reporting the last crash, if `file` is its trace; the trace file stays. Otherwise do nothing.
+
+    Raises OSError.
     """
     crash = find(data_dir)
     if crash is not None and crash.file == file:

@@ -92,8 +92,9 @@ if sys.platform == "win32":
             time.sleep(_PAUSE)
 
     def read_at(handle: int, length: int, offset: int, /) -> bytes:
-        """Return at most `length` bytes from `offset` of an open file. Several threads may call this at the same
-        time.
+        """Return at most `length` bytes from `offset` of an open file.
+
+        Several threads may call this at the same time.
         """
         with _moving:
             os.lseek(handle, offset, os.SEEK_SET)
@@ -255,8 +256,9 @@ def can_trim_memory() -> bool:
 
 
 def trim_memory() -> None:
-    """Return freed memory to the operating system (malloc_trim(3)). Does nothing if the C library lacks that
-    function.
+    """Return freed memory to the operating system (malloc_trim(3)).
+
+    Does nothing if the C library lacks that function.
     """
     trim = _malloc_trim()
     if trim is not None:
@@ -274,8 +276,9 @@ def _malloc_trim() -> Callable[[int], int] | None:
 
 
 def is_locked(handle: int) -> bool:
-    """Whether a process holds an exclusive lock on the open file. To find out, this takes a shared lock for a
-    moment.
+    """Whether a process holds an exclusive lock on the open file.
+
+    To find out, this takes a shared lock for a moment.
     """
     if not lock_file(handle, shared=True):
         return True

@@ -62,8 +62,8 @@ def remove(name: str, *, environment: Mapping[str, str] | None = None, deadline:
 
 
 def answer_question(question: bytes) -> bytes:
-    """Run in the child process: do what the line of JSON requests with the keychain, and return the line that answers
-    it.
+    """In the child process, carry out the request in a line of JSON with the keychain; return the line with the
+    answer.
     """
     try:
         asked = json.loads(question)

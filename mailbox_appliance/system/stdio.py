@@ -32,8 +32,9 @@ def write_quietly(stream: TextIO, text: str) -> None:
 
 
 def flush_quietly(stream: TextIO) -> None:
-    """Flush the stream, and discard text that cannot be written. Python would retry at exit and change the exit
-    code.
+    """Flush the stream, and discard text that cannot be written.
+
+    Python would retry at exit and change the exit code.
     """
     try:
         stream.flush()

@@ -29,8 +29,9 @@ from mailbox_appliance.system import files, ownership, processes
 
 @dataclass(frozen=True)
 class LoginItem:
-    """The tray's login item: its command, and whether it is enabled. A settings app can disable an item without
-    removing it.
+    """The tray's login item: its command, and whether it is enabled.
+
+    A settings app can disable an item without removing it.
     """
 
     command: tuple[str, ...]
@@ -63,8 +64,9 @@ _DATA_DIR = "--data-dir"
 
 @dataclass(frozen=True)
 class Autostart:
-    """The setting "start the tray at login" of this user. Methods raise Failure with the reason if a change is
-    refused.
+    """The setting "start the tray at login" of this user.
+
+    Methods raise Failure with the reason if a change is refused.
     """
 
     _items: LoginItems
@@ -304,8 +306,9 @@ class DesktopEntry:
         return LoginItem(command, is_on=bool(command) and not off)
 
     def write(self, command: Sequence[str]) -> None:
-        """Replace the whole file by an enabled item with this command. If the file is a link, its target is
-        replaced.
+        """Replace the whole file by an enabled item with this command.
+
+        If the file is a link, its target is replaced.
         """
         ownership.make_folder(self._file.parent)
         # If the program is gone, as after its package was removed, the desktop starts nothing and reports nothing.
@@ -373,8 +376,9 @@ class LaunchAgent:
             return None
 
     def write(self, command: Sequence[str]) -> None:
-        """Replace the whole file by an item with this command. It has no `KeepAlive`, which would restart a tray that
-        was quit.
+        """Replace the whole file by an item with this command.
+
+        It has no `KeepAlive`, which would restart a tray that was quit.
         """
         values = {
             "Label": LABEL,

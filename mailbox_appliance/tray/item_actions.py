@@ -104,8 +104,9 @@ _IN_TERMINAL = 'on run argv\ntell application "Terminal"\nactivate\ndo script (i
 
 @dataclass(frozen=True)
 class DesktopLauncher:
-    """Opens addresses, folders and terminals with the programs of this desktop. Methods return whether that
-    succeeded.
+    """Opens addresses, folders and terminals with the programs of this desktop.
+
+    Methods return whether that succeeded.
     """
 
     environment: Mapping[str, str]
@@ -377,8 +378,9 @@ class Actions:
             self._show_notice("Could not open a browser", f"The console is at {console_url(parts.data_dir, place)}")
 
     def _log_in(self) -> None:
-        """Open a terminal in which the user signs in. A password window of the tray could be imitated by other
-        programs.
+        """Open a terminal in which the user signs in.
+
+        A password window of the tray could be imitated by other programs.
         """
         command = processes.own_command("--data-dir", str(self._parts.data_dir), "login", "--format", "table")
         if not self._parts.opening.open_terminal(command):
@@ -481,8 +483,9 @@ class Actions:
         self.not_started = None
 
     def _quit(self) -> None:
-        """Stop the service and end the tray. A service that systemd runs is not stopped. One that cannot be stopped is
-        reported.
+        """Stop the service and end the tray. A service that systemd runs is not stopped.
+
+        One that cannot be stopped is reported.
         """
         try:
             self._parts.service.quit()

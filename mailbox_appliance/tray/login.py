@@ -56,8 +56,9 @@ class TrayLogin:
             return None
 
     def forget_token(self, token: str) -> None:
-        """Do not use this token any more, since the appliance rejected it. `find_token` returns only a different
-        one.
+        """Do not use this token any more, since the appliance rejected it.
+
+        `find_token` returns only a different one.
         """
         self._refused = token
 

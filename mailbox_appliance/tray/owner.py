@@ -31,8 +31,9 @@ def find_owner(data_dir: Path) -> OwnerProcess | None:
 
 
 def owner_url(data_dir: Path) -> str:
-    """Return the address of the appliance on a data directory. Raises Failure if none is running or has an
-    address yet.
+    """Return the address of the appliance on a data directory.
+
+    Raises Failure if none is running or has an address yet.
     """
     running = local.find_running(data_dir)
     if running is None:

@@ -124,8 +124,9 @@ def _distance_from_square(x: float, y: float) -> float:
 
 @lru_cache(maxsize=32)
 def _envelope_lines(scale: float) -> tuple[_Line, ...]:
-    """Return the lines of the envelope. The outline lies on whole pixels, since small icons would look blurred
-    otherwise.
+    """Return the lines of the envelope.
+
+    The outline lies on whole pixels, since small icons would look blurred otherwise.
     """
     width = max(1, round(_LINE * scale))
     aside = width % 2 / 2

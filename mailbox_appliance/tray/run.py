@@ -297,8 +297,9 @@ def _start_log(data_dir: Path) -> None:
 
 
 def _refresh_autostart(entry: autostart.Autostart | None) -> None:
-    """Set the current path of the program in the login item, if that has moved. `entry`: None if there can be no login
-    item.
+    """Set the current path of the program in the login item, if that has moved.
+
+    `entry`: None if there can be no login item.
     """
     try:
         if entry is not None and entry.refresh():
@@ -341,8 +342,9 @@ def _has_screen(environment: Mapping[str, str]) -> bool:
 
 
 def _start_without_icon(why: str, parts: TrayParts, environment: Mapping[str, str]) -> RunningAppliance:
-    """Start the appliance and return it. Notify the user how to stop it, since there is no icon. `why`: the reason for
-    that.
+    """Start the appliance and return it. Notify the user how to stop it, since there is no icon.
+
+    `why`: the reason for that.
     """
     try:
         running = parts.service.start()

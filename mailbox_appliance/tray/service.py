@@ -54,8 +54,9 @@ def find_owner_pid(data_dir: Path) -> int | None:
 
 
 def systemd_stop_command(pid: int, proc: Path = _PROC) -> str | None:
-    """Return the command that stops the process through systemd; None if it does not run in the unit
-    `mailbox-appliance`.
+    """Return the command that stops the process through systemd.
+
+    None if the process does not run in the systemd unit `mailbox-appliance`. `proc`: the path of /proc.
     """
     with suppress(OSError):
         for line in (proc / str(pid) / "cgroup").read_text("utf-8", "replace").splitlines():
@@ -161,8 +162,9 @@ class LastError:
 
 
 class ErrorOutput:
-    """The file with the service's standard error. Remembers the offset at which the output of the newest start
-    begins.
+    """The file with the service's standard error.
+
+    Remembers the offset at which the output of the newest start begins.
     """
 
     def __init__(self, file: Path) -> None:
@@ -316,7 +318,7 @@ class ServiceProcess:
     def restart(self, delay: float) -> local.RunningAppliance:
         """Wait `delay` seconds after a crash, then start the service and return it once it responds.
 
-        Raises Failure, with the code STOPPED if the user stops the service in the meantime.
+        Raises Failure if it does not start. The code is STOPPED if the user stops the service in the meantime.
         """
         if self._is_unwanted.wait(delay):
             raise _stopped_failure()
@@ -352,8 +354,9 @@ class ServiceProcess:
             raise _not_stopped_failure(f"The appliance (pid {pid}) {why}") from why
 
     def quit(self) -> None:
-        """Stop the service, unless systemd runs it, and wait until its process has ended. Nothing is started
-        afterwards.
+        """Stop the service, unless systemd runs it, and wait until its process has ended.
+
+        Nothing is started afterwards.
         """
         self.abandon()
         pid = find_owner_pid(self._data_dir)
@@ -361,8 +364,9 @@ class ServiceProcess:
             self.stop()
 
     def abandon(self) -> None:
-        """Start nothing from now on. End a service started by this tray that does not respond yet; keep one that
-        does.
+        """Start nothing from now on.
+
+        End a service started by this tray that does not respond yet; keep one that does.
         """
         with self._one_birth:
             self._is_abandoned = True
@@ -389,8 +393,9 @@ class ServiceProcess:
         return local.find_running(self._data_dir)
 
     def _end_starting_child(self) -> None:
-        """End a service process of this tray that has not locked the data directory yet. No later search would
-        find it.
+        """End a service process of this tray that has not locked the data directory yet.
+
+        No later search would find it.
         """
         child = self._child
         if child is None or child.poll() is not None:
@@ -467,8 +472,9 @@ def is_kept_by_systemd(pid: int) -> bool:
 
 
 def _belongs_to(child: "subprocess.Popen[bytes]", pid: int) -> bool:
-    """Whether `pid` is the process `child` or one in its session. A service from a one-file bundle has two
-    processes.
+    """Whether `pid` is the process `child` or one in its session.
+
+    A service from a one-file bundle has two processes.
     """
     if sys.platform == "win32":
         return child.pid == pid

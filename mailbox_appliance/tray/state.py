@@ -65,8 +65,9 @@ class AuditOutcome:
 
 @dataclass(frozen=True)
 class TrayState:
-    """The state from which menus and notifications are derived. Values that the session may not read are None or
-    empty.
+    """The state from which menus and notifications are derived.
+
+    Values that the session may not read are None or empty.
     """
 
     service: ServiceState
@@ -155,8 +156,9 @@ def mailbox_status_text(mailbox: MailboxState) -> str:
 
 
 def percent_done(mailbox: MailboxState) -> int | None:
-    """Return the percentage of messages fetched; None if it is unknown. At most 99, since the row changes at the
-    end.
+    """Return the percentage of messages fetched; None if it is unknown.
+
+    At most 99, since the row changes at the end.
     """
     done, total = mailbox.count or (0, 0)
     return min(99, done * 100 // total) if total else None
@@ -219,8 +221,9 @@ class PollSchedule:
         self._touched_at = self._clock.monotonic()
 
     def try_poll_all(self) -> bool:
-        """Whether a menu that opens may poll all values now. If so, this counts as done, and is False again for some
-        time.
+        """Whether a menu that opens may poll all values now.
+
+        If so, this counts as done, and is False again for some time.
         """
         now = self._clock.monotonic()
         if now < self._hurried_at + _HURRIES_EVERY:

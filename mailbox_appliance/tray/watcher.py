@@ -145,8 +145,9 @@ class ApplianceWatcher:
         return owner.find_owner(self._data_dir) != self._found or self._login.is_due
 
     def poll_all_next(self) -> None:
-        """Make the next poll request all values, including those that are polled less often. For use after an
-        action.
+        """Make the next poll request all values, including those that are polled less often.
+
+        For use after an action.
         """
         self._poll_all_at = 0.0
 
@@ -155,8 +156,9 @@ class ApplianceWatcher:
         self._login.retry_keychain()
 
     def client(self) -> ApiClient:
-        """Return an API client with the session. Raises Failure if no appliance runs, nobody is signed in, or a
-        keychain is locked.
+        """Return an API client with the session.
+
+        Raises Failure if no appliance runs, nobody is signed in, or a keychain is locked.
         """
         return ApiClient(owner.owner_url(self._data_dir), self._login.token)
 
@@ -239,8 +241,9 @@ class ApplianceWatcher:
 
 
 def _with_admin_facts(state: TrayState, client: ApiClient) -> TrayState:
-    """Return the state with the values that only administrators can read. If one request fails, its value stays as it
-    was.
+    """Return the state with the values that only administrators can read.
+
+    If one request fails, its value stays as it was.
     """
 
     def ask(now: T, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:

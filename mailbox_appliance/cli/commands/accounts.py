@@ -152,7 +152,7 @@ def _discovery_body(_invocation: Invocation, given: Given) -> Any:
 
 
 def _discovery_text(found: Any) -> str:
-    """Return the mail servers found for an address, each with the command that connects it, and the result of each
+    """Return the mail servers found for an address, with the commands that connect them, and the result of each
     source.
     """
     ways = [
@@ -167,8 +167,9 @@ def _discovery_text(found: Any) -> str:
 
 
 def _candidate_lines(number: int, way: Any, email: str) -> Iterator[str]:
-    """Yield the lines about one pair of servers (`way`) found for an address. `number`: its place in the printed
-    list.
+    """Yield the lines about one pair of servers (`way`) found for an address.
+
+    `number`: its place in the printed list.
     """
     yield f"{number}. {way['name'] or way['imap']['host']} ({', '.join(way['foundBy'])})"
     for kind in ("imap", "smtp"):
@@ -183,7 +184,7 @@ def _candidate_lines(number: int, way: Any, email: str) -> Iterator[str]:
 
 
 def _connect_command(way: Any, email: str) -> Iterator[str]:
-    """Yield the words of the command that connects a mailbox with the servers in `way`."""
+    """Yield the words of the shell command that connects the mailbox `email` with the servers in `way`."""
     yield from (*_ADD_COMMAND, "--email", email)
     if way["provider"]:
         yield from ("--provider", way["provider"])
@@ -450,8 +451,9 @@ MAP_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 def folder_mapping_body(invocation: Invocation, given: Given) -> Any:
-    """Return the body of PATCH /accounts/{accountId}/imap/folders: a folder for each named role, null to clear a
-    role.
+    """Return the request body that assigns folders to roles such as Sent (PATCH /accounts/{accountId}/imap/folders).
+
+    It has only the roles to change: the folder for each, or null to clear the role.
     """
     if (whole := read_whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
         return whole

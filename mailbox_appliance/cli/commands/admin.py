@@ -324,8 +324,9 @@ def _is_other(file: Path, stream: BinaryIO) -> bool:
 
 
 def readable_line(line: bytes) -> str:
-    """Format a log line for people: time, level, event, then the other fields. A line that is not JSON stays
-    unchanged.
+    """Format a log line for people: time, level, event, then the other fields.
+
+    A line that is not JSON stays unchanged.
     """
     text = line.decode("utf-8", "replace")
     try:

@@ -93,9 +93,7 @@ def _new_member_key_body(invocation: Invocation, given: Given) -> Any:
 
 
 def _change_body(invocation: Invocation, given: Given) -> Any:
-    """Return the request body that changes an API key (PATCH /admin/api-keys/{keyId}), with only the fields to
-    change.
-    """
+    """Return the request body with the changes to an API key (PATCH /admin/api-keys/{keyId})."""
     if (whole := read_whole_body(invocation.terminal, given, "key_id")) is not None:
         return whole
     if not given_options(given, "key_id"):

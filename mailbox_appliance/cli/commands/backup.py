@@ -83,7 +83,10 @@ _OUTCOME_TEXTS = {
 
 @dataclass(frozen=True)
 class _RestoreLog:
-    """Access to the audit log, to find the outcome of a restore. `known`: IDs of its rows about earlier restores."""
+    """The audit log of an appliance, in which the outcome of a restore appears.
+
+    `known`: IDs of rows about earlier restores.
+    """
 
     client: ApiClient
     backup: str

@@ -48,8 +48,9 @@ def bus_address(environment: Mapping[str, str]) -> str | None:
 
 
 def to_bus_text(text: str) -> str:
-    """Return the text without zero bytes and lone surrogates; a bus closes the connection of a program that sends
-    them.
+    """Return the text without zero bytes and lone surrogates.
+
+    A bus closes the connection of a program that sends them.
     """
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
@@ -113,8 +114,9 @@ class SessionBus:
         return answer.header.message_type is MessageType.method_return and bool(answer.body[0])
 
     def receive(self, timeout: float | None = None) -> Message | None:
-        """Return the next message; None after `timeout` seconds or a call of `wake`. Without `timeout`, wait without
-        limit.
+        """Return the next message; None after `timeout` seconds or a call of `wake`.
+
+        Without `timeout`, wait without limit.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while (message := self._next_message()) is None:
