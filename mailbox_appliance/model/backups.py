@@ -1,4 +1,4 @@
-"""Backups and checks of the store."""
+"""Records of backups and of store checks, as the API returns them."""
 
 from collections.abc import Callable
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Sends: what is accepted, how far each is, and how it ended."""
+"""Records of deliveries: accepted requests, their progress and their results."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

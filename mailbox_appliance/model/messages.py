@@ -1,4 +1,4 @@
-"""Messages as they are read, searched, written and acted on."""
+"""Records of messages: as they are parsed, listed, searched, composed and changed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -484,11 +484,10 @@ _FILES, _WITHOUT = (
 def prepare_forward(
     appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, key: Hashable
 ) -> Iterator[PreparedMessage]:
-    """Yield a forward that is ready to be sent. In the block, no other request with the same idempotency key is
-    processed.
+    """Yield a forward that is ready to be sent. Until the block ends, no other request with the same key is processed.
 
-    `key`: identifies the request and its retries. Raises Invalid with the invalid field, NotFound, BeingDecided, and
-    errors of the mail server.
+    `key`: identifies the request and its retries. Raises Invalid with the invalid field, NotFound, BeingDecided
+    (another request with this key is being processed), and errors of the mail server.
     """
     sender = get_sender(appliance.store, account, request.from_)
     to, cc = read_addresses("to", request.to) or (), read_addresses("cc", request.cc) or ()

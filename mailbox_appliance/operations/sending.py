@@ -69,7 +69,7 @@ def send(
     - `succeeded`: the mail server accepted the message. `failed`: nobody received it.
     - `sending`: the outcome was not known within about 25 seconds; delivery continues, so poll the delivery. Under load
       this is returned at once.
-    - `uncertain`: the message may have been delivered, because the server's reply was lost. It is never resent; the
+    - `uncertain`: the message may have been delivered, because the server did not confirm it. It is never resent; the
       appliance searches the mailbox for it for 24 hours. Exactly-once delivery is impossible over SMTP.
     - `queued`, with status 202 and a `scheduleId`: the message is scheduled. Its content is fixed now; permissions are
       checked again when it is due.

@@ -618,8 +618,10 @@ class Contact:
 
     @property
     def deadline(self) -> float:
-        """The time (`time.monotonic`) at which the whole attempt fails: `greet_by` while `is_unproven`, otherwise
-        infinity.
+        """The time (`time.monotonic`) at which the attempt to connect fails.
+
+        It is `greet_by` until the server has shown that it is a mail server (`is_unproven`); afterwards there is no
+        limit (infinity).
         """
         return self.greet_by if self.is_unproven else math.inf
 

@@ -266,7 +266,10 @@ class SentMailTask:
         return self._store.sent_copies.list_due_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """Save the due copies of a mailbox in Sent as soon as no message is being sent, or after 3 seconds."""
+        """Upload the copies of sent messages that a mailbox still lacks in its Sent folder.
+
+        Waits up to 3 seconds until no message is being sent. `stopping`: set to end the work early.
+        """
         until, quiet = time.monotonic() + _LONGEST_HOLD, 0
         while quiet < 2 and time.monotonic() < until and not stopping.wait(_GLANCE):
             quiet = 0 if self._is_sending() else quiet + 1

@@ -245,10 +245,10 @@ class Deliveries:
             return bool(self._database.change(sql, (operation_id,))) or self.find(operation_id) is not None
 
     def withdraw(self, operation_id: str) -> bool:
-        """Delete an operation with the status `sending` that no client has received, so that its idempotency key is
-        free again.
+        """Delete an operation with the status `sending` whose ID no response has contained. Its idempotency key is free
+        again.
 
-        Returns False if a client has received the operation, or it is not `sending`.
+        Returns False, and deletes nothing, if a response has contained its ID, or if its status is not `sending`.
         """
         with self._database.transaction(durable=True):
             return bool(

@@ -289,7 +289,10 @@ _MOST_CRASHES = 3  # crashes of the child in one batch, after which the rest is 
 
 
 class PendingBatch:
-    """A batch of messages that is being parsed. `child`: parses it; None if `result` parses it in this process."""
+    """A batch of messages that is being parsed.
+
+    `child`: the process that parses it. Without one, `result()` parses the batch in this process.
+    """
 
     def __init__(self, sources: Sequence[bytes], child: ParserChild | None) -> None:
         self.sources = sources

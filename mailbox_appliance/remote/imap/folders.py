@@ -360,9 +360,10 @@ class FolderNewsReader:
         return news or self._news_of_everything(self._selection.selected.state)
 
     def _news_of_selected(self, path: str, since: FolderState, known: int) -> FolderChanges | None:
-        """Return the changes without selecting the folder again, which takes the server a second for a large folder.
+        """Return the changes in the selected folder since the state `since`, without selecting it again.
 
-        Returns None if the folder is not selected, or if the changes since that state cannot be read.
+        Selecting a large folder takes the server a second. `known`: the number of its messages in the store. Returns
+        None if `path` is not the selected folder, or if the server cannot report the changes.
         """
         if not self._selection.is_examined(path):
             return None
