@@ -145,9 +145,8 @@ pages below have the same content.
 """
 _CALLING = '''## Call it
 
-The examples use the address of a local appliance, an API key in `TOKEN` and a mailbox in `ACCOUNT`.
-[Create an API key](../../how-to/api-keys.md) shows how to get the first. `mailbox-appliance accounts list` shows the
-second.
+The examples use the address of a local appliance, an API key in `TOKEN` and the ID of a mailbox in `ACCOUNT`.
+[Set TOKEN and ACCOUNT](../../how-to/api-keys.md#set-token-and-account) shows how to get both.
 
 ```sh
 curl -s http://127.0.0.1:8025/api/v1/accounts -H "Authorization: Bearer $TOKEN"
@@ -273,9 +272,15 @@ class HttpApi:
             [f"[{tag}]({_slug(tag)}.md)", text, f"{len(self._operations[tag])}"] for tag, text in self._tags.items()
         ]
         resources = "## Resources\n\n" + _table(("Resource", "Description", "Operations"), rows)
-        text = _wrap(self._document["info"]["description"])
+        # The first paragraph of the description is its summary, not a convention.
+        conventions = _wrap(self._document["info"]["description"].partition("\n\n")[2])
         return (
-            _NOTE + _INTRODUCTION + resources + "\n" + _CALLING + re.sub(r"^(#+) ", r"#\1 ", text, flags=re.MULTILINE)
+            _NOTE
+            + _INTRODUCTION
+            + resources
+            + "\n"
+            + _CALLING
+            + re.sub(r"^(#+) ", r"#\1 ", conventions, flags=re.MULTILINE)
         )
 
     def _operation_pages(self, tag: str) -> dict[str, str]:
