@@ -536,6 +536,8 @@ Each command takes these options, before or after its name.
 """
 #: The bounds of a number in click's help.
 _CLICK_RANGE = re.compile(r"\s*\[\d+<=x(?:<=\d+)?\]")
+#: An address as in 'Name <a@b>': Markdown would turn the part in angle brackets into a mailto link.
+_QUOTED_ADDRESS = re.compile(r"'([^'<>]*<[^'<>]+@[^'<>]+>)'")
 
 
 def make_cli_pages() -> dict[str, str]:
@@ -585,7 +587,8 @@ def _options(parameters: Sequence[click.Parameter], context: click.Context) -> s
     lines = []
     for names, text in filter(None, (one.get_help_record(context) for one in parameters)):
         if "--help" not in names and text:
-            lines.append(_fill(f"- `{' '.join(names.split())}`: {_CLICK_RANGE.sub('', text)}", "  ") + "\n")
+            text = _QUOTED_ADDRESS.sub(r"`\1`", _CLICK_RANGE.sub("", text))
+            lines.append(_fill(f"- `{' '.join(names.split())}`: {text}", "  ") + "\n")
     return "".join(lines)
 
 
