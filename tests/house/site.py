@@ -4,6 +4,7 @@ scripts/docs                build it into `site`
 scripts/docs --serve        build it and serve it at http://127.0.0.1:8000
 """
 
+import html
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).parent.parent.parent
 _DOCUMENTS = ("README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE", "packaging/README.md")
@@ -33,6 +35,9 @@ _PARTS = {
         "decisions",
     ),
 }
+#: A link to a test: the site has no tests, so there its text and the path of the file stand instead.
+_LINK_TO_TEST = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(tests/[^)#]+)\)")
+_HREF = re.compile(r"""<(?:a|link)\b[^>]*?\bhref=("[^"]*"|'[^']*'|[^\s>"']+)""")
 _TITLES = {"http-api": "HTTP API", "cli": "Command line"}
 _SETTINGS = """
 [project]
@@ -62,7 +67,7 @@ toggle.name = "Switch to light mode"
 
 
 class BuildFailed(Exception):
-    """The site cannot be built, or a link in it leads nowhere; the text says what Zensical said."""
+    """The site cannot be built, or a link in it leads nowhere; the text names each problem and its place."""
 
 
 def build(target: Path) -> int:
@@ -81,6 +86,8 @@ def build(target: Path) -> int:
         )
         if done.returncode != 0:
             raise BuildFailed("\n".join(_find_problems(done.stdout + done.stderr)) or done.stderr)
+        if dead := find_dead_links(folder / "site"):
+            raise BuildFailed("\n".join(dead))
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(folder / "site", target)
     return pages
@@ -95,12 +102,32 @@ def _find_problems(output: str) -> list[str]:
     ]
 
 
+def find_dead_links(site: Path) -> list[str]:
+    """Return the links of a built site that lead to no file of it, each with its page.
+
+    Zensical checks links between pages only: it ignores those to folders and to other files.
+    """
+    found = []
+    for page in sorted(site.rglob("*.html")):
+        for link in sorted({html.unescape(link.strip("\"'")) for link in _HREF.findall(page.read_text("utf-8"))}):
+            place = urlsplit(link)
+            if place.scheme or place.netloc or not place.path:
+                continue
+            target = (site if place.path.startswith("/") else page.parent) / unquote(place.path).lstrip("/")
+            if not target.is_file() and not (target / "index.html").is_file():
+                found.append(f"{page.relative_to(site)}: no file for the link {link}")
+    return found
+
+
 def _copy_pages(folder: Path) -> int:
     shutil.copytree(ROOT / "docs", folder / "docs")
     for name in _DOCUMENTS:
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
-    return sum(1 for _ in folder.rglob("*.md"))
+    pages = list(folder.rglob("*.md"))
+    for page in pages:
+        page.write_text(_LINK_TO_TEST.sub(r"\1 `\2`", page.read_text("utf-8")), "utf-8")
+    return len(pages)
 
 
 def _make_navigation() -> str:
