@@ -9,7 +9,7 @@ import pytest
 from mailbox_appliance.cli.command_table import LARGEST_PAGE
 from mailbox_appliance.cli.inputs import MAX_MESSAGES
 from mailbox_appliance.mail.parse import MAX_BODY
-from mailbox_appliance.mail.search import MOST_WORDS
+from mailbox_appliance.mail.search import MOST_BEGINNINGS, MOST_TERMS, MOST_WORDS
 from mailbox_appliance.mailbox.attachments import MAX_FETCHED_BYTES
 from mailbox_appliance.mcp_server import limits as mcp_limits
 from mailbox_appliance.mcp_server.read_tools import _MAX_INLINE_FILE
@@ -29,7 +29,8 @@ ROWS: dict[str, list[float]] = {
     "request headers": [DEFAULT_BOUNDS.max_header / 1024],
     "items on a page (`limit`)": [LARGEST_PAGE],
     "messages and labels in one bulk action": [actions.MAX_MESSAGES],
-    "`q` and `text` of a search": [1000, MOST_WORDS],
+    "`q` of a search": [1000, MOST_TERMS, MOST_WORDS, MOST_BEGINNINGS],
+    "`text` of a search": [1000, MOST_TERMS],
     "attachments of one message": [prepare.MAX_ATTACHMENTS, prepare.MAX_ATTACHMENT_BYTES / MIB],
     "recipients |": [prepare.MAX_RECIPIENTS],
     "attachment fetched from the mail server": [MAX_FETCHED_BYTES / MIB],
