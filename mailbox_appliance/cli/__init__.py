@@ -1,7 +1,8 @@
 """The command line `mailbox-appliance`: an HTTP client of a running appliance.
 
-It imports neither the store nor the web framework, and nothing that `--help` does not need. Commands that need higher
-layers (`serve`, `demo`, commands on the files of a data directory) call functions whose names `__main__` passes in.
+It imports neither the store nor the web framework, and nothing that `--help` does not need. Some commands (`serve`,
+`demo`, commands on the files of a data directory) need other packages of the appliance. `__main__` passes in the names
+of the functions that carry them out.
 
 main             run one command line; turn every failure into an exit code
 groups           command groups, global options, shell completion

@@ -267,7 +267,9 @@ _EVERY, _WITHIN = 0.5, 5.0
 
 @contextmanager
 def show_store_progress(invocation: Invocation, client: "ApiClient", text: str) -> Iterator[None]:
-    """While entered, show `text` on a terminal, then the progress of the store job once the appliance reports it."""
+    """Context manager: show `text` on a terminal until the block ends. Once the appliance reports the progress of a job
+    on the store, such as a backup, show that instead.
+    """
     with invocation.terminal.waiting(text) as tell:
         if not invocation.terminal.stderr.isatty():
             yield

@@ -26,7 +26,7 @@ PASSWORD_VARIABLE = "MAILBOX_APPLIANCE_PASSWORD"  # noqa: S105 - a name
 class Invocation:
     """One use of the command line: its global options and terminal.
 
-    `services`: functions of higher layers, by name, as `module:function`.
+    `services`: the functions outside this package that commands may call. Maps a name to `module:function`.
     """
 
     terminal: Terminal
@@ -114,7 +114,7 @@ class Invocation:
         return ApiClient(instance.url, token, instance.fingerprint)
 
     def service(self, name: str) -> Callable[..., Any]:
-        """Import and return the function of a higher layer that has this name in `services`.
+        """Import and return the function that `services` has under this name.
 
         Raises Failure if the function or a package that it needs is not installed.
         """
@@ -175,9 +175,11 @@ def names_other_appliance(invocation: Invocation) -> bool:
 
 
 def operator_client(invocation: Invocation) -> "ApiClient | None":
-    """Return a client of the appliance that this command uses; None if that is the local one and it is not running.
+    """Return a client of the appliance that this command uses:
 
-    The client of the local data directory's appliance has the operator's access. Any other has the user's session.
+    - If that is the appliance of the local data directory, the client has the operator's access. Returns None if it
+      is not running.
+    - If it is another appliance, the client has the access of the user's session.
     """
     if names_other_appliance(invocation):
         return invocation.client()

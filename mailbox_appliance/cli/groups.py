@@ -69,7 +69,9 @@ def command_words(context: click.Context) -> tuple[str, ...]:
 
 
 class _Command(_WithExample):
-    """A command for which Tab completes option names even before a `-` is typed, and the hidden global options."""
+    """A command with better Tab completion: it offers option names even before a `-` is typed, and also the global
+    options, which the help of the command does not list.
+    """
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
 
@@ -77,12 +79,16 @@ class _Command(_WithExample):
 
 
 class _Commands(_WithExample, click.Group):
-    """A group that suggests commands for one that it does not have."""
+    """A group of commands. For an unknown name it suggests similar commands."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the words name. Raises click.UsageError with similar names, or all of a group."""
+        """Return the command that the words in `args` name.
+
+        Raises click.UsageError for an unknown name. The error suggests similar names. If there are none, it lists the
+        commands of the group, unless that is the root.
+        """
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -193,10 +199,10 @@ def group(name: str, text: str, commands: Sequence[click.Command]) -> click.Grou
 
 
 class Root(_Commands):
-    """The command `mailbox-appliance`, from which all others descend. A command's module is imported when it is used.
+    """The command `mailbox-appliance`, which contains all others. The module of a command is imported when it is used.
 
-    `entries`: for each command its module and its summary for the help. `sections`: the names of the listed commands by
-    heading; without it, the help lists all under one heading.
+    `entries`: maps the name of each command to its module and its summary for the help; a command without a summary is
+    not listed. `sections`: maps each heading of the help to names of commands; without it, all are under one heading.
     """
 
     def __init__(

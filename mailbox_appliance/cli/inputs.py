@@ -1,4 +1,4 @@
-"""Reads and checks input of commands: files, stdin, JSON, times, lists of messages, members. With size limits."""
+"""Reads the input of commands and checks its form and size: files, stdin, JSON, times, lists of messages, members."""
 
 import re
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def given_options(given: dict[str, Any], *except_for: str) -> list[str]:
 def require_options(given: dict[str, Any], *names: str) -> None:
     """Raise Failure if one of the named options is missing or empty.
 
-    For commands without --input, which replaces them.
+    Call it only if --input was not given, since that replaces these options.
     """
     for name in names:
         option = f"--{name.replace('_', '-')}"
@@ -52,7 +52,7 @@ def require_options(given: dict[str, Any], *names: str) -> None:
 
 
 def too_large_failure(what: str, limit: int) -> Failure:
-    """Return the error `message_too_large`, as the API has it, for input that is too large to send.
+    """Return the error for input that is too large to send. It has the API's error code, `message_too_large`.
 
     `what`: the name of the input. `limit`: in bytes.
     """
@@ -157,7 +157,7 @@ def _skip_spaces(text: str, place: int) -> int:
 
 @contextmanager
 def _explain_decode_errors(name: str) -> Iterator[None]:
-    """While entered, turn errors of the JSON decoder into Failures about the file `name`."""
+    """Context manager: turn errors of the JSON decoder in the block into Failures about the file `name`."""
     import json
 
     try:
@@ -216,9 +216,10 @@ MOMENT_FORMS = "RFC 3339, such as 2030-01-31T09:00:00Z or ...+01:00; without an 
 
 
 def parse_moment(text: str, option: str) -> str:
-    """Return a date-time with a UTC offset. A text without one is in this computer's local time and gets its offset.
+    """Return a date-time with its UTC offset. If `text` has no offset, it is in this computer's local time.
 
-    Raises a Failure that names `option` if the date-time is invalid, or is a local time that occurs twice or never.
+    `option`: the option that error messages name. Raises Failure if the date-time is invalid, or if it is a local time
+    that occurs twice or never because the clock was changed.
     """
     written = text.strip()
     try:

@@ -25,7 +25,10 @@ _POLICY = (
 
 
 class LoopbackListener:
-    """Receives the browser after a sign-in. A context manager: while entered, it listens at `port`."""
+    """Receives the browser when it returns from a sign-in.
+
+    Context manager: it listens on loopback, at the free port `port`, until the block ends.
+    """
 
     def __init__(self) -> None:
         #: The full address that the browser returned to; None until then.

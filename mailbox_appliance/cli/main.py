@@ -77,7 +77,8 @@ COMPLETE = "_MAILBOX_APPLIANCE_COMPLETE"
 def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal: Terminal | None = None) -> int:
     """Run one command line and return its exit code.
 
-    `services`: functions of higher layers, by name, as `module:function`. `terminal`: by default that of the process.
+    `services`: the functions outside this package that commands may call, as in `Invocation`. `terminal`: by default
+    that of the process.
     """
     invocation = Invocation(terminal or Terminal.of_process(), services or {}, format=_requested_format(argv))
     if instruction := invocation.terminal.environment.get(COMPLETE):
@@ -194,9 +195,10 @@ def _report(failure: Failure, invocation: Invocation, help_text: str = "") -> in
 
 
 def _end_on_closed_output(of_process: bool) -> int:
-    """Return the exit code after the reader of the output has gone, without printing anything.
+    """Return the exit code for output that nobody reads any more, without printing anything.
 
-    `of_process`: the output is the process's own; redirect it, or Python would print an error when it flushes at exit.
+    `of_process`: the output is stdout of this process. It is then redirected to the null device, since Python would
+    otherwise print an error when it flushes stdout at exit.
     """
     if of_process:
         _redirect_to_null(1, 2)

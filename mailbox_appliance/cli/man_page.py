@@ -95,7 +95,7 @@ mailbox-appliance setup --name Ada --email ada@example.org""",
 def help_epilog() -> str:
     """Return the text at the end of `mailbox-appliance --help`: output formats, environment variables and exit codes.
 
-    Click does not rewrap a paragraph that starts with a backspace character.
+    Lists in it start with a backspace character, so that click keeps their line breaks.
     """
     width = max(len(name) for name, _ in VARIABLES) + 2
     variables = "".join(f"  {name:{width}}{text}\n" for name, text in VARIABLES)

@@ -56,10 +56,10 @@ FORWARD_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 def parse_address(text: str, option: str = "--to") -> dict[str, str]:
-    """Parse `a@b` or `Name <a@b>` into an address for the API; the name may be in quotation marks.
+    """Parse one address, `a@b` or `Name <a@b>`, into an address for the API. The name may be in quotation marks.
 
-    `option`: the option that error messages name. Raises Failure for several addresses: all but one would count as a
-    name and get no message.
+    `option`: the option that error messages name. Raises Failure if the text has several addresses: the first ones
+    would be read as a name, and their owners would get no message.
     """
     named = _NAMED.fullmatch(text)
     name, email = (named["name"], named["email"].strip()) if named else ("", text.strip())

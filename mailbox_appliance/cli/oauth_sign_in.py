@@ -111,9 +111,9 @@ def _by_browser(invocation: Invocation, client: "ApiClient", provider: str, body
 
 
 def _redirects_to(url: str, port: int) -> bool:
-    """Whether the sign-in at `url` returns the browser to this loopback port.
+    """Whether the sign-in at `url` ends with a redirect to this loopback port.
 
-    It does not if the appliance has a public URL, to which it then returns.
+    If the appliance has a public URL, the sign-in redirects to that instead.
     """
     from urllib.parse import parse_qs, urlsplit
 

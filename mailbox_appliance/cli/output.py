@@ -286,9 +286,8 @@ def items_of(answer: Any) -> list[Any] | None:
 
 
 def page_of(answer: Any) -> Any:
-    """Return the page of items in a response, at the top or nested (the messages of a thread).
-
-    None if the response has no page.
+    """Return the page of items in a response: its `data`, or `data.messages` for a thread. None if neither is a
+    page.
     """
     places = ("data", "data.messages")
     pages = (look_up(answer, place) for place in places)

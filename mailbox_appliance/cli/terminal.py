@@ -1,6 +1,6 @@
-"""Standard streams and environment of a command, with prompts, secrets and progress.
+"""The standard streams and environment of a command, with functions for prompts, secrets and progress.
 
-Other modules get them as a `Terminal`; only this module uses those of the process.
+Other modules use them only through a `Terminal`, so that tests can replace them.
 """
 
 import errno
@@ -91,9 +91,10 @@ class Terminal:
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[Callable[[str, int, int], None]]:
-        """While entered, show a text on a terminal, and erase it at the end.
+        """Context manager: show a text on a terminal until the block ends. Yields a function (step, done, total).
 
-        Yields a function (step, done, total) that shows a progress bar instead of the text until that step is done.
+        The function replaces the text by a progress bar for the step; the text returns when the step is done. `total`:
+        0 if unknown.
         """
         if not self.stderr.isatty():
             yield lambda *_: None
@@ -104,9 +105,9 @@ class Terminal:
 
     @contextmanager
     def progress_bar(self) -> Iterator[Callable[[str, int, int], None]]:
-        """Yield a function (step, done, total) that draws a progress bar on a terminal.
+        """Context manager: yield a function (step, done, total) that draws a progress bar on a terminal.
 
-        The bar is erased at the end.
+        The bar is erased when the block ends.
         """
         shown, shown_at = "", 0.0
 
@@ -124,9 +125,9 @@ class Terminal:
 
     @contextmanager
     def progress_steps(self) -> Iterator[Callable[[str, int, int], None]]:
-        """Yield a function (step, done, total) that draws a progress bar on a terminal.
+        """Context manager: yield a function (step, done, total) that draws a progress bar on a terminal.
 
-        If stderr is not a terminal but, for example, a log, the function prints one line for each new step instead.
+        If stderr is not a terminal, the function prints one line for each new step instead, as suits a log.
         """
         if self.stderr.isatty():
             with self.progress_bar() as tell:

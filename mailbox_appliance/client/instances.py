@@ -2,14 +2,14 @@
 
 A command uses the first of these that is given:
 
-1. the one named by `--instance`
-2. the one of the directory named by `--data-dir`
-3. the one named in the environment
-4. the current one, chosen by `instances use` or `login URL`
-5. `local`, the one of the data directory
+1. the appliance named by `--instance`
+2. the appliance of the directory named by `--data-dir`
+3. the appliance named in the environment
+4. the current appliance, chosen by `instances use` or `login URL`
+5. `local`, the appliance of the data directory
 
-A choice belongs to the data directory in which it was made, so commands for another one, such as a demo's, never use
-it.
+A choice (4) is valid only for the data directory with which it was made. So commands for another directory, such as
+that of a demo, never use it.
 """
 
 import json

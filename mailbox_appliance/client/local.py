@@ -58,8 +58,8 @@ def _no_home_failure(otherwise: str) -> Failure:
 def find_running(data_dir: Path) -> RunningAppliance | None:
     """Return the appliance that runs on the directory; None if none does, or it has not published its address yet.
 
-    Callers may send it a token, so the `run.json` of a killed process does not count: the next owner holds the lock,
-    with its PID, for a while before it writes the file again.
+    Callers may send a token to the address. So `run.json` counts only if it has the PID of the process that holds the
+    lock: after a kill, the old file stays until the next process has written its own.
     """
     file, lock = data_dir / "run.json", data_dir / "lock"
     try:

@@ -1,4 +1,5 @@
-"""HTTPS to appliances. Their certificate is checked against a pinned fingerprint, or verified by the system's CAs.
+"""Opens HTTPS connections to appliances. Checks their certificate against a pinned fingerprint, or verifies it by the
+system's CAs.
 
 No part of a request, and so no password or token, is sent before the certificate was checked.
 """

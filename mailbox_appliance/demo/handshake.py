@@ -1,4 +1,6 @@
-"""Messages between the demo and the process of its mail servers. One is the cleanup to do if the demo is killed."""
+"""Messages between the demo and the process of its mail servers: their addresses, and the cleanup to do after a
+kill.
+"""
 
 import json
 import os

@@ -121,7 +121,7 @@ class _Maildir(Maildir):
 
 
 class _StoredMessage:
-    """A message as pymap needs it, reduced to its bytes."""
+    """A message in the form that pymap needs, with only its bytes."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

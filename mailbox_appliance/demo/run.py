@@ -245,16 +245,19 @@ def _why_impossible() -> str | None:
 
 
 class Demo:
-    """One run of the demo in its temporary folder. Each process is ended by an entry on `stack`, in reverse order."""
+    """One run of the demo in its temporary folder.
+
+    `stack` gets an entry for each process, which ends it; the last process started ends first. `stopping`: set when the
+    user stops the demo.
+    """
 
     def __init__(self, folder: Path, stopping: threading.Event, stack: ExitStack) -> None:
         self._folder, self._stopping, self._stack = folder, stopping, stack
 
     def run(self, port: int) -> None:
-        """Start the mail servers and the appliance, print how to use them, and wait. `port`: that of the appliance, or
-        0.
+        """Start the mail servers and the appliance, print how to use them, and wait.
 
-        Raises DemoStopped or DemoFailed.
+        `port`: that of the appliance, 0 for any free one. Raises DemoStopped or DemoFailed.
         """
         _print("Starting the mail servers...")
         servers, mail = self._start_servers()

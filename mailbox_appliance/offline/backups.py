@@ -42,7 +42,7 @@ def list_backups(data_dir: Path, *, limit: int, cursor: str | None) -> dict[str,
 
 
 def verify(data_dir: Path, backup_id: str, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
-    """Read and check a backup of a data directory. Its store is not opened. `passphrase`: of the backup, if it has one.
+    """Read and check a backup of a data directory. The store is not opened. `passphrase`: of the backup, if it has one.
 
     Raises NotFound, BackupUnusable.
     """

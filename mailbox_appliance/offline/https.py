@@ -37,7 +37,7 @@ def status(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
 
 
 def change(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = None) -> dict[str, Any]:
-    """Enable or disable HTTPS for the next start. `given`: the body of the same API request.
+    """Enable or disable HTTPS for the next start. `given`: a request body as for PATCH /admin/https.
 
     Enabling creates a store if there is none; disabling does not. Raises StoreUnusable, Conflict, Invalid.
     """
@@ -49,7 +49,7 @@ def change(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = No
 
 
 def import_certificate(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = None) -> dict[str, Any]:
-    """Replace the certificate by the operator's own. `given`: the body of the same API request.
+    """Replace the certificate by the operator's own. `given`: a request body as for PUT /admin/https/certificate.
 
     A store is created if there is none, since its audit log records the change. Raises StoreUnusable, Conflict,
     Invalid.
@@ -69,7 +69,8 @@ def rotate_certificate(data_dir: Path, passphrase: str | None = None) -> dict[st
 
 
 def fingerprint(data_dir: Path) -> dict[str, Any]:
-    """Return the fingerprint of the certificate. If there is no certificate, create one and add a warning.
+    """Return the fingerprint of the certificate. If there is no certificate, create one and add a warning to the
+    result.
 
     Neither the store nor its key is read, so this also works while an appliance is running. Raises CertificateUnusable,
     BadSetting.

@@ -47,7 +47,7 @@ _ORDER = (FileSlot, KeyringSlot, PassphraseSlot)
 
 
 def show_key(data_dir: Path) -> dict[str, Any]:
-    """Return the key file and the kinds of its slots, without key material. The key is not unlocked.
+    """Return the path of the key file and the kinds of its slots, without key material. The key is not unlocked.
 
     Raises StoreUnusable.
     """
@@ -117,7 +117,7 @@ def use_file(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
 
 @contextmanager
 def _store_with_own_key(data_dir: Path, passphrase: str | None) -> Iterator[Store]:
-    """While entered, keep the store open for a change of its key file.
+    """Context manager: keep the store open until the block ends, for a change of its key file.
 
     Raises KeyUnusable if the key is a systemd credential, which cannot be changed.
     """

@@ -78,10 +78,10 @@ _OTHER_LOG = (
 
 
 def restore_sentences(carried: MergeResult, why: str) -> Iterator[str]:
-    """Yield sentences for people about the sends and permissions that a restore changes.
+    """Yield sentences that tell the user which sends and permissions a restore changes.
 
-    `carried`: what the restore took over from the current store. `why`: the reason if the current store could not be
-    used.
+    `carried`: the data that the restore takes over from the current store. `why`: the reason if that store could not be
+    used; may be empty.
     """
     sends, rights = carried.sends, carried.rights
     if not carried.is_known:
@@ -132,9 +132,13 @@ _RAW = (
 
 @dataclass(frozen=True)
 class _PresentStore:
-    """The current store before a restore. Its key, or None with the reason (`why`) if the store cannot be opened.
+    """The result of opening the current store before a restore.
 
-    `older`: its format, if it must be upgraded first.
+    - `key`: its key; None if the store cannot be opened.
+    - `why`: the reason, if it cannot be opened.
+    - `older`: its format number, if it must be upgraded first.
+    - `upgraded`: the upgrade that was made.
+    - `is_key_missing`: whether there is no key file.
     """
 
     key: PresentKey | None
@@ -201,8 +205,9 @@ def unpack(
 ) -> dict[str, Any]:
     """Unpack a backup into the directory `target`, which is empty or does not exist. `backup`: its ID or file.
 
-    The result is a separate store. A backup of an older release, or one that a restore made of the previous store, is
-    unpacked byte for byte. `dry_run`: only report what would happen. Raises the same errors as `restore`.
+    The result is a separate store. Two kinds of backups are unpacked byte for byte: those of an older release, and
+    those that a restore made of the store that it replaced. `dry_run`: only report what would happen. Raises the same
+    errors as `restore`.
     """
     file, key = _find_file(data_dir, backup), _find_key(data_dir)
     if dry_run:
@@ -220,9 +225,9 @@ def unpack(
 
 @contextmanager
 def _lock_directory(data_dir: Path) -> Iterator[DirectoryLock]:
-    """While entered, hold the lock of the directory, creating it if necessary.
+    """Context manager: hold the lock of the directory until the block ends. Creates the directory if necessary.
 
-    A new directory that stays empty is removed.
+    If the block fails, a directory that was created and has nothing but the lock is removed.
     """
     is_new = not data_dir.exists()
     with failures_as_unusable(data_dir):
@@ -245,7 +250,9 @@ def _find_file(data_dir: Path, backup: str | Path) -> Path:
 
 
 def _unread_summary(unpacked: UnpackResult) -> dict[str, Any]:
-    """Return the summary of a backup whose files are not a store that this release opens."""
+    """Return the summary of a backup whose database this release cannot open: `ok` is false, and there are no
+    counts.
+    """
     told = unpacked.manifest
     return {"ok": False, "createdAt": told.created_at, "format": told.format, "version": told.version}
 
@@ -297,9 +304,10 @@ def _inspect_present(
 
 
 def _try_passphrases(opening: Any, passphrase: str | None) -> _PresentStore:
-    """Open the current store with the passphrase in the environment or, if that does not fit, with `passphrase`.
+    """Call `opening`, which opens the current store with a passphrase or None, and return its result.
 
-    `passphrase` is that of the backup, which may be the same. `opening`: opens the store with the passphrase it gets.
+    The passphrase is the one in the environment or, if the store does not accept that, `passphrase`: that of the
+    backup, which may be the same as the store's. If the store cannot be opened, the result has the reason.
     """
     own = load_passphrase(os.environ)
     try:

@@ -38,7 +38,7 @@ from mailbox_appliance.store.upgrade.upgrade import UPGRADABLE_FORMATS, UpgradeR
 def open_existing_store(
     data_dir: Path, passphrase: str | None = None, progress: Progress | None = None
 ) -> Iterator[Store]:
-    """While entered, keep the existing store open; an older format is upgraded.
+    """Context manager: keep the existing store open until the block ends. A store of an older format is upgraded.
 
     `passphrase`: unlocks the store's key, by default the one in the environment. Raises StoreUnusable, also without a
     store.

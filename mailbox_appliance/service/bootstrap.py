@@ -34,10 +34,10 @@ class Bootstrap:
     prepare: Callable[[Appliance], None] | None = None
 
     def finish_pending_restore(self) -> None:
-        """Finish an earlier restore that was interrupted after it had begun to replace files. The configuration may
-        change too.
+        """Finish an earlier restore that was interrupted after it had begun to replace files.
 
-        Raises StoreInUse, StoreUnusable.
+        Load the settings afterwards, since the restore may also replace the configuration file. Raises StoreInUse,
+        StoreUnusable.
         """
         if swap.is_committed(self.data_dir):
             with failures_as_unusable(self.data_dir):

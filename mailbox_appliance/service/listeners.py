@@ -107,10 +107,12 @@ class HttpsListener:
                 before.group.close(_DRAIN_SECONDS)
 
     def _reopen_at_same_port(self, asked: ListenAddress, before: OpenListener, context: ssl.SSLContext) -> None:
-        """Listen at another address with the same port as the previous listener, `before`. Both cannot be open at once.
+        """Listen at another address with the same port as the previous listener (`before`), for example at all
+        addresses instead of one.
 
-        The previous listener is closed once it is certain that the new address belongs to this computer. If another
-        process takes the port in between, the previous listener is opened again.
+        The system does not allow both at once. So the previous listener is closed first, but only after a test that
+        this computer has the new address. If another process takes the port in between, the previous listener is opened
+        again.
         """
         self._listeners.open(replace(asked, port=0).bind_addresses, context).close(0)
         before.group.close(_DRAIN_SECONDS)
@@ -165,13 +167,13 @@ class ServiceListeners:
 
     @property
     def http_url(self) -> str:
-        """The URL of the configured HTTP address for programs on this computer."""
+        """The HTTP URL at which programs on this computer reach the service."""
         host, port = self._listeners.addresses[0]
         return _base_url("http", _local_host(host), port)
 
     @property
     def url(self) -> str | None:
-        """The HTTPS URL for programs on this computer; None if HTTPS is off."""
+        """The HTTPS URL at which programs on this computer reach the service; None if HTTPS is off."""
         if (offer := self._https.current) is None:
             return None
         host, port = offer.group.addresses[0]

@@ -43,10 +43,13 @@ def serve(
 ) -> int:
     """Serve until SIGTERM or Ctrl-C, then finish requests in progress and end within 10 seconds. Returns the exit code.
 
-    `flags`: settings from the command line. `ready_json`: print the address as JSON. `passphrase`: of the store's key,
-    if the user typed it; default: the environment's or systemd's. `showing` displays the progress of an upgrade.
-    `prepare` can subscribe to events before the first one. Raises StoreUnusable, BadSetting, or CannotListen if the
-    port is in use.
+    - `flags`: settings from the command line.
+    - `ready_json`: print the address as JSON.
+    - `passphrase`: of the store's key, if the user typed it; by default that of the environment or systemd.
+    - `showing`: returns a context manager that displays the progress of an upgrade.
+    - `prepare`: called with the appliance before it starts, so that it can subscribe to events.
+
+    Raises StoreUnusable, BadSetting, or CannotListen if the port is in use.
     """
     files.tune_memory()
     watchdog = ShutdownWatchdog()

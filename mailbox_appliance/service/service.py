@@ -223,9 +223,8 @@ class Service:
         log.info("restore_finished", extra=facts | _restore_facts(restored))
 
     def _abandon_restore(self, prepared: PreparedRestore, actor: Actor) -> None:
-        """Give up a requested restore since the service stops.
-
-        The next start records that, as the store may be closed by now.
+        """Give up a requested restore, since the service stops. The audit log gets its outcome at the next start,
+        because the store may be closed by now.
         """
         log.warning("restore_abandoned", extra={"backup": prepared.backup_id})
         _note_restore(prepared, actor)
@@ -253,9 +252,10 @@ class Service:
         return shutdown.result()
 
     def _wait_for(self, within: float, has_come: Callable[[float], bool]) -> bool:
-        """Wait until `has_come` returns True; return False after `within` seconds.
+        """Call `has_come` until it returns True; return False if that takes longer than `within` seconds.
 
-        `has_come`: waits itself for the seconds it gets. Raises _StopRequested if the service must stop.
+        `has_come` gets a number of seconds, and waits up to that time for its event. Raises _StopRequested if the
+        service must stop.
         """
         until = time.monotonic() + within
         while not has_come(_POLL_SECONDS):

@@ -1,11 +1,12 @@
 """Finds the CAs to trust for outgoing TLS connections. The first of these lists that exists is used:
 
-SSL_CERT_FILE, SSL_CERT_DIR   replace the default file and the default folder; setting one keeps the other
+SSL_CERT_FILE, SSL_CERT_DIR   environment variables that replace the default file and the default folder of OpenSSL;
+                              if only one is set, the other default is still used
 the default places            the file and the folder that this build of OpenSSL knows (Windows: also its store)
 places of other systems       for a bundle that runs on another system than it was built on
-certifi's                     for a machine without any list; as old as the installation
+the package certifi           for a machine without any list; as old as the installation
 
-An existing but empty list counts: then no server is trusted.
+A list that exists but is empty is used too: then no server is trusted.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Records native crashes of the appliance, and the last one until an administrator dismisses it.
+"""Records native crashes of the appliance, and remembers the last crash until an administrator dismisses it.
 
 logs/crash.txt             written by `faulthandler` at SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT; otherwise empty
 logs/crash-<UTC time>.txt  the traces of crashes before this start
@@ -77,8 +77,8 @@ def record(data_dir: Path) -> Crash | None:
 def watch(data_dir: Path) -> None:
     """From now on, write a trace of all threads if a fatal signal arrives. The signal still ends the process.
 
-    Only for a process that owns the data directory. This replaces `-X faulthandler`, as a process has one such file.
-    Raises OSError.
+    Only for a process that owns the data directory. `faulthandler` has one output file for each process, so `-X
+    faulthandler` has no effect afterwards. Raises OSError.
     """
     handle = os.open(data_dir / _FOLDER / TRACE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     faulthandler.enable(handle, all_threads=True)  # the handle stays open until the process ends

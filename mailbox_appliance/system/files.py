@@ -1,5 +1,5 @@
-"""Functions whose code differs between Linux, macOS and Windows: file locks, syncing, renaming, free space, memory, and
-ending a process.
+"""Functions that need different code on Linux, macOS and Windows: file locks, syncing, renaming, free space, memory,
+and ending a process.
 
 A lock belongs to an open file. All processes see it, and it ends when the file is closed or its process ends.
 
@@ -288,9 +288,9 @@ def is_locked(handle: int) -> bool:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """While entered, hold a lock on a folder; other processes wait. Raises OSError if the folder cannot be opened.
+    """Context manager: hold a lock on a folder until the block ends; other processes that want it wait.
 
-    On a file system without locks for folders, nobody waits.
+    Without effect on a file system that cannot lock folders. Raises OSError if the folder cannot be opened.
     """
     handle, is_held = _open_to_lock(folder), False
     try:
@@ -345,10 +345,10 @@ def read_regular(file: Path, most: int) -> bytes:
 
 
 def read_own(file: Path, most: int, *, is_read_only: bool = False) -> bytes:
-    """Return at most the first `most` bytes of a regular file that only this process's user can own.
+    """Return at most the first `most` bytes of a regular file, if this process's user owns it.
 
-    `is_read_only`: the appliance only reads this file, so root may own it too. Raises OSError. Raises StoreUnusable if
-    another user owns the file or it has several hard links.
+    `is_read_only`: the appliance only reads this file, so root may own it too. Raises OSError if it cannot be read, and
+    StoreUnusable if another user owns it or it has several hard links.
     """
     with os.fdopen(open_regular(file), "rb") as stream:
         require_own_handle(stream.fileno(), file, is_read_only=is_read_only)

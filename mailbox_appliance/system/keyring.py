@@ -77,7 +77,9 @@ def answer_question(question: bytes) -> bytes:
 
 @contextlib.contextmanager
 def _end_after(seconds: float) -> Iterator[None]:
-    """While entered, end this process after `seconds`, or when its parent has ended and nobody needs the answer."""
+    """Context manager: end this child process if the block takes longer than `seconds` and one more, or if the parent
+    process ends, since then nobody needs the answer.
+    """
     # One second more, so that the parent reports the timeout.
     last, asker, is_over = time.monotonic() + seconds + 1, os.getppid(), threading.Event()
 
@@ -106,7 +108,10 @@ class _DiscardingKeyring(Exception):
 
 
 class NoKeyringError(Exception):
-    """The keychain that is configured does not store anything securely. Named like the library's own error for this."""
+    """The configured keychain is one that does not store anything securely, so it is not used.
+
+    The name is that of the library's own error for this case.
+    """
 
 
 def _call_keyring(act: str, name: str, secret: str = "") -> str | None:

@@ -10,11 +10,11 @@ menu             the state as menu rows, icon and title
 notifications    the difference of two states as notifications
 item_actions     actions of menu items; opens the console, folders and terminals
 display          keeps the icon up to date
-view             icon, looks and rows, independent of the desktop
-service          starts, stops and restarts the service; finds the owner of the directory
-owner            the process that owns a data directory
-login            the token of the session
-autostart        start at login
-pystray          the icon drawn, and shown by pystray
+view             types for the icon, its looks and menu rows, independent of the desktop
+service          starts, stops and restarts the service
+owner            finds the process that owns a data directory
+login            the session token of the user
+autostart        starts the tray when the user signs in to the computer
+pystray          draws the icon, and shows it with the library pystray
 linux            (folder) the icon on Linux
 """

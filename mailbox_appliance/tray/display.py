@@ -177,10 +177,10 @@ def find_icon(
     patience: float = HOST_WAIT_SECONDS,
     platform: str = sys.platform,
 ) -> Icon:
-    """Return a tray icon for this system, not shown yet. `on_click`, `on_open`: called for a menu item and an opening
-    menu.
+    """Return a tray icon for this system, not shown yet.
 
-    Waits up to `patience` seconds for a desktop that shows icons. Raises NoTrayHost if there is none.
+    `on_click`: called when a menu item is clicked. `on_open`: called when the menu opens. Waits up to `patience`
+    seconds for a desktop that shows icons. Raises NoTrayHost if there is none.
     """
     if platform in ("win32", "darwin"):
         return _system_icon(on_click, platform)

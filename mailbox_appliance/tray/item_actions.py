@@ -485,7 +485,7 @@ class Actions:
     def _quit(self) -> None:
         """Stop the service and end the tray. A service that systemd runs is not stopped.
 
-        One that cannot be stopped is reported.
+        If the service cannot be stopped, the user is notified and the tray ends anyway.
         """
         try:
             self._parts.service.quit()

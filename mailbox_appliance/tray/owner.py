@@ -10,9 +10,10 @@ from mailbox_appliance.tray.service import is_kept_by_systemd
 
 @dataclass(frozen=True)
 class OwnerProcess:
-    """The process that owns a data directory. `url` is None while it does not respond yet, or no longer.
+    """The process that owns a data directory.
 
-    `is_kept`: systemd runs it, so the tray must not stop it.
+    `pid`: None if it is not known. `url`: None if the process has not published its address, for example while it
+    starts or stops. `is_kept`: systemd runs the process, so the tray must not stop it.
     """
 
     pid: int | None
@@ -31,9 +32,9 @@ def find_owner(data_dir: Path) -> OwnerProcess | None:
 
 
 def owner_url(data_dir: Path) -> str:
-    """Return the address of the appliance on a data directory.
+    """Return the address of the appliance that runs on a data directory.
 
-    Raises Failure if none is running or has an address yet.
+    Raises Failure if no appliance runs there, or it has not published its address yet.
     """
     running = local.find_running(data_dir)
     if running is None:

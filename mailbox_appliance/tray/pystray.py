@@ -180,8 +180,11 @@ def icon_image(look: IconLook) -> Any:
 class PystrayIcon:
     """A tray icon shown by pystray.
 
-    `make` creates pystray's icon, and `picture` its image. `escaped` escapes a label for the backend. `in_thread` calls
-    a function in the thread that may change the icon.
+    - `make`: creates pystray's icon object.
+    - `picture`: returns the image for a look.
+    - `on_click`: called when a menu item is clicked.
+    - `escaped`: escapes a label for the backend of pystray.
+    - `in_thread`: calls a function in the thread that may change the icon.
     """
 
     def __init__(

@@ -1,13 +1,12 @@
 """Runs the tray process: one for each data directory, with the icon in the main thread.
 
-The table shows the effect of each way to end the tray on the service:
+The service is a separate process. The effect on it depends on how the tray ends:
 
-Event            Service
-Quit             is stopped, unless systemd keeps it
-SIGTERM, Ctrl-C  continues, unless it is still starting. A desktop sends this to all programs when it ends, and nobody
-                 asked for mail to stop. If processes may stay (`loginctl enable-linger`), scheduled messages are still
-                 sent; otherwise the system ends the service in order. The next tray finds it
-any other end    continues
+Quit             The service is stopped, unless systemd runs it.
+SIGTERM, Ctrl-C  The service continues, unless it is still starting, and the next tray finds it. A desktop sends SIGTERM
+                 to all programs when the user signs out, but the user may still want mail to be sent. If the system
+                 then ends all processes of the user (see `loginctl enable-linger`), the service stops in order.
+any other end    The service continues.
 """
 
 import logging
@@ -62,7 +61,9 @@ class DirectoryUnusable(Exception):
 
 @contextmanager
 def hold_tray_lock(data_dir: Path) -> Iterator[None]:
-    """While entered, be the only tray of the data directory. Raises OtherTray or DirectoryUnusable."""
+    """Context manager: be the only tray of the data directory until the block ends. Raises OtherTray or
+    DirectoryUnusable.
+    """
     lock = _open_lock(data_dir)
     try:
         if not _try_lock(lock):
@@ -139,9 +140,9 @@ _OVER = b"\0"
 
 
 class EndSignals:
-    """While entered, call `end` in a separate thread when this process is asked to end.
+    """Context manager: until the block ends, call `end` in a separate thread when this process is asked to end.
 
-    That is by SIGTERM, Ctrl-C and the like or, on Windows, by `files.request_end` in another process.
+    Such requests are SIGTERM, Ctrl-C and similar signals or, on Windows, `files.request_end` in another process.
     """
 
     def __init__(self, end: Callable[[], None]) -> None:
@@ -174,7 +175,7 @@ class EndSignals:
 
     @contextmanager
     def interrupt_main_thread(self) -> Iterator[None]:
-        """While entered, a signal also raises KeyboardInterrupt in the main thread."""
+        """Context manager: until the block ends, a signal also raises KeyboardInterrupt in the main thread."""
         self._interrupts = True
         try:
             yield
@@ -182,10 +183,10 @@ class EndSignals:
             self._interrupts = False
 
     def _on_signal(self, number: int, _frame: object) -> None:
-        """Wake the thread that calls `end`, from a Python signal handler.
+        """Python's handler for the signals. It wakes the thread that calls `end`.
 
-        Event loops such as PyGObject's replace the socket by which a signal would wake that thread, but run this
-        handler.
+        Normally Python wakes that thread itself, through a socket (`signal.set_wakeup_fd`). Event loops such as
+        PyGObject's replace that socket, but still run this handler.
         """
         with suppress(OSError):  # full: enough signals are waiting
             self._sender.send(bytes((number,)))
@@ -344,7 +345,7 @@ def _has_screen(environment: Mapping[str, str]) -> bool:
 def _start_without_icon(why: str, parts: TrayParts, environment: Mapping[str, str]) -> RunningAppliance:
     """Start the appliance and return it. Notify the user how to stop it, since there is no icon.
 
-    `why`: the reason for that.
+    `why`: a sentence with the reason why there is no icon. Raises Failure if the appliance does not start.
     """
     try:
         running = parts.service.start()

@@ -172,7 +172,7 @@ class ErrorOutput:
 
     @contextmanager
     def open_for_start(self) -> Iterator[int]:
-        """While entered, keep the file open for the standard error of a new service process; yields the file
+        """Context manager: keep the file open for the standard error of a new service process; yields its file
         descriptor.
 
         It is opened for appending, since the service truncates the file when that grows too large.
@@ -239,9 +239,10 @@ _FIRST_FAULT, _CTRL_C = 0xC000_0000, 0xC000_013A
 
 
 def has_crashed(code: int) -> bool:
-    """Whether the return code of a process (as in `subprocess`) means a crash.
+    """Whether a process has crashed. `code`: its return code, as in `subprocess`.
 
-    It does for a signal, except for those with which people stop processes.
+    A crash is an end by a signal, except SIGTERM, SIGINT and SIGHUP, with which people stop processes. On Windows it is
+    an end by a fault, except Ctrl-C.
     """
     if sys.platform == "win32":
         return code >= _FIRST_FAULT and code != _CTRL_C
@@ -306,8 +307,8 @@ class ServiceProcess:
         self.on_crash: Callable[[], None] = lambda: None
 
     def start(self) -> local.RunningAppliance:
-        """Start the service unless it runs, wait until it responds, and return it. An upgrade of the store may take any
-        time.
+        """Start the service unless it runs, wait until it responds, and return it. An upgrade of the store can make
+        this take long.
 
         If the default port is in use, as on a computer of several users, a free one is used, unless a port is
         configured. Raises Failure with the service's last output if it ends before it responds.
@@ -318,7 +319,8 @@ class ServiceProcess:
     def restart(self, delay: float) -> local.RunningAppliance:
         """Wait `delay` seconds after a crash, then start the service and return it once it responds.
 
-        Raises Failure if it does not start. The code is STOPPED if the user stops the service in the meantime.
+        Raises Failure if it does not start. If the user stops the service in the meantime, the Failure has the code
+        STOPPED.
         """
         if self._is_unwanted.wait(delay):
             raise _stopped_failure()
@@ -395,7 +397,7 @@ class ServiceProcess:
     def _end_starting_child(self) -> None:
         """End a service process of this tray that has not locked the data directory yet.
 
-        No later search would find it.
+        Without the lock, no other function can find the process.
         """
         child = self._child
         if child is None or child.poll() is not None:

@@ -34,9 +34,10 @@ class AccessLevel(Enum):
 
 @dataclass(frozen=True)
 class MailboxState:
-    """A mailbox as the tray knows it. `status`, `error`: its status in the API and the code of its error.
+    """A mailbox as the tray knows it.
 
-    `is_fetching`: mail is being fetched. `count`: the messages fetched so far and their total, while they are counted.
+    `status`, `error`: its status in the API and the code of its error. `is_fetching`: mail is being fetched. `count`:
+    the number of messages fetched so far, and of all to fetch; None if not known.
     """
 
     email: str
@@ -158,7 +159,7 @@ def mailbox_status_text(mailbox: MailboxState) -> str:
 def percent_done(mailbox: MailboxState) -> int | None:
     """Return the percentage of messages fetched; None if it is unknown.
 
-    At most 99, since the row changes at the end.
+    At most 99: after the last message, the mailbox gets another status text without a percentage.
     """
     done, total = mailbox.count or (0, 0)
     return min(99, done * 100 // total) if total else None
@@ -206,7 +207,7 @@ _HURRIES_EVERY = 2.0
 
 
 class PollSchedule:
-    """Decides when the tray polls: more often while the user is present or a change is expected. For any thread.
+    """Decides when the tray polls: more often while the user is present or a change is expected. Any thread may use it.
 
     At the start, the user counts as present.
     """
@@ -221,9 +222,9 @@ class PollSchedule:
         self._touched_at = self._clock.monotonic()
 
     def try_poll_all(self) -> bool:
-        """Whether a menu that opens may poll all values now.
+        """Return whether all values may be polled now because the menu has been opened.
 
-        If so, this counts as done, and is False again for some time.
+        After True, the result is False for some time, so that a menu that is opened often does not cause many requests.
         """
         now = self._clock.monotonic()
         if now < self._hurried_at + _HURRIES_EVERY:
@@ -236,7 +237,10 @@ class PollSchedule:
         self._looked_at = self._clock.monotonic()
 
     def is_due(self, state: TrayState) -> bool:
-        """Whether it is time for the next poll, even if files show no change. `state`: the result of the last poll."""
+        """Whether it is time for the next poll. `state`: the result of the last poll.
+
+        The tray also polls, without regard to this, when files of the data directory show a change.
+        """
         now = self._clock.monotonic()
         return now < self._touched_at + LIVELY_FOR or now >= self._looked_at + QUIET_EVERY or _is_changing(state)
 
@@ -244,7 +248,7 @@ class PollSchedule:
 def _is_changing(state: TrayState) -> bool:
     """Whether the state is expected to change soon, as during a start, a backup or a first sync.
 
-    A stopped service does not count, since its return is noticed without polling.
+    False for a stopped service: its files show when it starts again, so frequent polls are not necessary.
     """
     if state.service not in (ServiceState.ANSWERS, ServiceState.STOPPED):
         return True

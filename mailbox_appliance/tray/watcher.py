@@ -1,4 +1,5 @@
-"""Polls the appliance for the tray: by files of the data directory (lock, `run.json`), and by the API with the session.
+"""Polls the appliance for the tray. It reads files of the data directory (lock, `run.json`), and calls the API with the
+user's session.
 
 The last known state is kept while the appliance does not respond, so that afterwards only changes are reported.
 """

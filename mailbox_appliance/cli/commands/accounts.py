@@ -152,8 +152,10 @@ def _discovery_body(_invocation: Invocation, given: Given) -> Any:
 
 
 def _discovery_text(found: Any) -> str:
-    """Return the mail servers found for an address, with the commands that connect them, and the result of each
-    source.
+    """Return the result of a search for the mail servers of an address, as text.
+
+    It lists the servers found, with the commands that connect them, and then each source that was searched, with its
+    result.
     """
     ways = [
         line
@@ -279,9 +281,11 @@ def connect_by_sign_in(invocation: Invocation, given: Given) -> int:
 
 
 def find_account_to_sign_in(invocation: Invocation, given: Given) -> Any:
-    """Return the mailbox if it must be reconnected by signing in at its provider; None if by testing its servers.
+    """Return the mailbox to reconnect if the user must sign in at its provider. Return None if the mailbox is to be
+    reconnected with servers and passwords.
 
-    The first applies if an option asks for a sign-in or the mailbox has the status `reauth_required`.
+    A sign-in is necessary if an option asks for it, or if the mailbox has the status `reauth_required` and no other
+    option, such as a new password, is given. Raises Failure if an option asks for it but the mailbox uses a password.
     """
     is_asked = any(given[name] for name in ("sign_in", "paste", "device"))
     if not is_asked and given_options(given, *_SIGN_IN_AGAIN_NAMES):

@@ -88,7 +88,9 @@ def _verify_audit(invocation: Invocation) -> int:
 
 
 def _is_running(invocation: Invocation) -> bool:
-    """Whether an appliance can be asked: the command names a remote one, or one is running on the data directory."""
+    """Whether there is an appliance to send requests to: the command names a remote one, or one runs on the data
+    directory.
+    """
     return names_other_appliance(invocation) or local.find_running(invocation.data_directory()) is not None
 
 
@@ -201,7 +203,10 @@ _PATCH_SETTINGS = Call("PATCH", "/admin/settings")
 
 
 def _settings_body(invocation: Invocation, given: Given) -> Any:
-    """Return the request body that changes settings (PATCH /admin/settings): one from the arguments, or --input."""
+    """Return the request body that changes settings (PATCH /admin/settings).
+
+    It is the body given with --input or, without that, one setting with the name and value from the arguments.
+    """
     if (whole := read_whole_body(invocation.terminal, given)) is not None:
         return whole
     if given["name"] is None or given["value"] is None:

@@ -1,4 +1,7 @@
-"""The command `backup`: on the running appliance, or on the files of the data directory if none is running."""
+"""The commands `backup`: create, list, verify, download and restore backups.
+
+Most can ask a running appliance or, if none is running, work on the files of the data directory.
+"""
 
 import time
 from collections.abc import Callable
@@ -83,9 +86,9 @@ _OUTCOME_TEXTS = {
 
 @dataclass(frozen=True)
 class _RestoreLog:
-    """The audit log of an appliance, in which the outcome of a restore appears.
+    """The data for finding the outcome of a restore in the audit log of an appliance.
 
-    `known`: IDs of rows about earlier restores.
+    `backup`: the ID of the backup. `known`: the IDs of audit rows from before this restore, which do not count.
     """
 
     client: ApiClient
@@ -94,9 +97,10 @@ class _RestoreLog:
 
 
 def _find_known_rows(client: ApiClient, backup: str) -> frozenset[str]:
-    """Return the IDs of the audit rows about earlier restores of a backup; none if the caller may not read the log.
+    """Return the IDs of the audit rows about earlier restores of a backup.
 
-    Such a caller may not restore either, and gets that error from the restore.
+    The result is empty if the caller may not read the audit log. Such a caller may not restore either, so the restore
+    request fails afterwards and reports that.
     """
     try:
         return frozenset(_restore_rows(client, backup))
@@ -107,14 +111,18 @@ def _find_known_rows(client: ApiClient, backup: str) -> frozenset[str]:
 
 
 def _restore_rows(client: ApiClient, backup: str) -> dict[str, str]:
-    """Return the newest audit rows about restores of this backup: the outcome of each by its ID."""
+    """Return the outcomes of restores of this backup, by ID of the audit row. Only the newest 100 audit rows are
+    searched.
+    """
     answer = client.call(ApiRequest(LIST_AUDIT_EVENTS.method, LIST_AUDIT_EVENTS.path, (("limit", "100"),)))
     about = (one for one in output.items_of(answer) or () if output.look_up(one, "target.id") == backup)
     return {one["id"]: one["outcome"] for one in about if one["action"] == "backup.restore"}
 
 
 def _wait_for_outcome(invocation: Invocation, log: _RestoreLog) -> str:
-    """Wait until the audit log has the outcome of the restore; return that. Raises Failure if the restore failed."""
+    """Wait until the audit log has the outcome of the restore, and return the outcome. Raises Failure if it is
+    `failure`.
+    """
     with invocation.terminal.waiting("The appliance is restarting…"):
         outcome = _poll_outcome(log)
     if outcome == "failure":
@@ -189,9 +197,8 @@ def _restore(
 
 
 def _other_appliance_failure(folder: Path) -> Failure:
-    """Return the error for a restore without --online while the user's current appliance is another one.
-
-    It prevents replacing the local files by mistake. `folder`: the local data directory.
+    """Return the error for a restore without --online that would replace the wrong files: those in the local data
+    directory (`folder`), although the user's current appliance is another one.
     """
     message = (
         "The appliance in use is not the one on this computer. Restore it with --online, or restore the files in"
@@ -315,7 +322,9 @@ def _list_backups(invocation: Invocation, **given: Any) -> int:
 
 
 def _page_limit(given: Given) -> int:
-    """Return the number of backups to list from files. Unlike the API, this list has no largest page."""
+    """Return the number of backups to list at once, if the list is made from files. Unlike the API, it has no upper
+    limit.
+    """
     whole = given.get("max_results") or (DEFAULT_ALL if given.get("all_pages") else None)
     return int(whole or given.get("limit") or 50)
 
@@ -339,8 +348,8 @@ def _verify_by_id(invocation: Invocation, backup: str) -> Callable[[str | None],
 
 
 def _verify_file(invocation: Invocation, name: str) -> Callable[[str | None], Any]:
-    """Return a function that takes a passphrase or None and verifies a backup file, with neither appliance nor
-    store.
+    """Return a function that takes a passphrase or None and verifies a backup file. It uses only that file: no running
+    appliance and no store is necessary.
     """
     return _with_files(invocation, "verify_backup_file", backup_ids.resolve_backup_file(invocation, name))
 

@@ -128,10 +128,10 @@ def _perform_action(invocation: Invocation, body: dict[str, Any], messages: list
 
 
 def _by_mailbox(client: "ApiClient", messages: list[ListedMessage], wanted: str | None) -> dict[str, list[str]]:
-    """Return message IDs by mailbox ID. `wanted`: the mailbox on the command line, which then applies to all messages.
+    """Return the message IDs grouped by mailbox ID. `wanted`: the mailbox named on the command line, for all messages.
 
-    Without `wanted`, a message belongs to the mailbox that the list of messages gives for it, or to the only mailbox.
-    Raises Failure if the list puts a message in another mailbox than `wanted`.
+    Without `wanted`, each message is in the mailbox that its entry in `messages` names, or else in the caller's only
+    mailbox. Raises Failure if an entry names another mailbox than `wanted`.
     """
     silent = any(one.account_id is None for one in messages)
     named = resolve_account(client, wanted) if silent or wanted is not None else None

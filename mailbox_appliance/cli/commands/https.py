@@ -1,4 +1,8 @@
-"""The command `https`: on the running appliance, as its local operator, or on the files if none is running."""
+"""The commands `https`: enable or disable HTTPS, and manage its certificate.
+
+They send requests to the running appliance, as its local operator. If none is running, they work on the files of the
+data directory.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -111,7 +115,7 @@ def _next_steps_remark(answer: Any) -> str:
 
 
 def _read_pem(name: str, argument: str) -> str:
-    """Return the content of a file, one character for each byte, so that the API itself reports a file that is not PEM.
+    """Return the content of a file, decoded as Latin-1. That never fails, so the API reports a file that is not PEM.
 
     `argument`: the argument that error messages name. Raises Failure if the file is unreadable or larger than 64 KiB.
     """

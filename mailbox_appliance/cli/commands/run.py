@@ -103,10 +103,13 @@ class _ApplianceConnection:
         self._find_client().call(ApiRequest("GET", "/me", timeout=30))
 
     def post(self, body: bytes, headers: dict[str, str], advice: str) -> tuple[int, bytes]:
-        """Send an MCP message and return the status and body of the response. `advice`: the next step if it is lost.
+        """Send an MCP message and return the status and body of the response.
 
-        Without a response the body is an error object with the reason. Its status is -1 if the message was surely not
-        sent, else 0.
+        `advice`: the next step, which the error message contains if no response arrives. In that case the body is an
+        error object with the reason, and the status is:
+
+        - -1 if the message was certainly not sent
+        - 0 if the appliance may have processed it
         """
         request = ApiRequest(
             "POST", "/mcp", body=body, headers=headers, timeout=_ANSWER_SECONDS, base="", advice=advice

@@ -1,5 +1,7 @@
-"""The commands `store` and `key`: on the running appliance, or on the files of the data directory if none is
-running.
+"""The commands `store` and `key`: check and maintain the store, and manage the ways to unlock its key.
+
+If an appliance is running, some of them send requests to it, and the others fail. If none is running, all work on the
+files of the data directory.
 """
 
 from collections.abc import Callable

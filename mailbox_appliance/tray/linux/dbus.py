@@ -98,7 +98,8 @@ class SessionBus:
     def call(self, message: Message) -> Message:
         """Send a message and return its reply, which may be an error. Only for the thread that reads.
 
-        `receive` returns later the other messages that arrive until then. Raises BusUnavailable if no reply arrives.
+        Other messages that arrive before the reply are kept, and the next calls of `receive` return them. Raises
+        BusUnavailable if no reply arrives.
         """
         serial, deadline, before = self.send(message), time.monotonic() + _PATIENCE, list[Message]()
         while (answer := self.receive(deadline - time.monotonic())) is not None:

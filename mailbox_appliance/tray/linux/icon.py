@@ -247,7 +247,9 @@ class StatusNotifierIcon(_base.Icon):
 
 
 def _is_new_watcher(signal: Message) -> bool:
-    """Whether a signal reports that another program shows icons now. Only signals of the bus itself count."""
+    """Whether a D-Bus signal reports that a program that shows icons has started. Only signals of the bus itself
+    count.
+    """
     fields = signal.header.fields
     if tuple(fields.get(name) for name in _TOLD) != (_BUS, _BUS, "NameOwnerChanged", "sss"):
         return False
@@ -292,10 +294,10 @@ _NO_WATCHER = (
 
 
 def find_linux_icon(on_click: OnClick, on_open: OnOpen, environment: Mapping[str, str], patience: float) -> Icon:
-    """Return an icon for this desktop, not shown yet. `on_click`, `on_open`: called for a menu item and an opening
-    menu.
+    """Return an icon for this desktop, not shown yet.
 
-    Waits up to `patience` seconds for a desktop that shows icons. Raises NoTrayHost if there is none.
+    `on_click`: called when a menu item is clicked. `on_open`: called when the menu opens. Waits up to `patience`
+    seconds for a desktop that shows icons. Raises NoTrayHost if there is none.
     """
     address = bus_address(environment)
     if address is None:
@@ -316,7 +318,10 @@ def find_linux_icon(on_click: OnClick, on_open: OnOpen, environment: Mapping[str
 
 
 def _wait_for_watcher(bus: SessionBus, environment: Mapping[str, str], patience: float) -> None:
-    """Wait up to `patience` seconds for a program that shows icons. Without a screen none can start, so do not wait."""
+    """Wait up to `patience` seconds for a program that shows icons. Raises NoTrayHost if there is none.
+
+    Without a screen (DISPLAY, WAYLAND_DISPLAY), no such program can start, so this does not wait.
+    """
     rule = MatchRule(type="signal", interface="org.freedesktop.DBus", member="NameOwnerChanged")
     rule.add_arg_condition(0, WATCHER)
     bus.call(message_bus.AddMatch(rule.serialise()))
