@@ -144,7 +144,7 @@ def _expand_folder(named: str) -> "Path":
 
 
 def _require_reachable(instance: "Instance") -> None:
-    """Raise Failure if a remote appliance sends no response at all; an error response is enough."""
+    """Raise Failure if a remote appliance sends no response. An error response counts as a response."""
     from mailbox_appliance.client.http import ApiClient, ApiRequest
     from mailbox_appliance.client.instances import REMOTE
 

@@ -1,4 +1,4 @@
-"""Downloads: receives a file over HTTP in chunks and saves it under a safe name.
+"""Downloads files over HTTP in chunks, and saves them under safe names.
 
 Only the owner can read a saved file, and it gets its final name once it is complete. File names come from untrusted
 mail, so they never lead out of the target folder and never name a hidden file. A target that is not a regular file (a

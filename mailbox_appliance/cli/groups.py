@@ -371,7 +371,9 @@ def answer_completion(instruction: str, root: Root, invocation: Invocation) -> i
 
 
 class _Completion(ShellComplete):
-    """The answer to one press of Tab: reads the command line from the environment, and returns what can follow."""
+    """Completes the command line after one press of Tab: reads it from the environment, and returns the words that can
+    follow.
+    """
 
     def __init__(self, root: Root, invocation: Invocation, *, is_bash: bool) -> None:
         super().__init__(root, {"obj": invocation}, "mailbox-appliance", _VARIABLE)

@@ -1,4 +1,6 @@
-"""Writes the manual page, and the help texts that it shares: environment variables, exit codes, files and examples."""
+"""Writes the manual page. Also has the texts that the manual page and `--help` share: environment variables, exit
+codes, files and examples.
+"""
 
 import re
 import textwrap

@@ -1,8 +1,8 @@
 """Sign-in at Google or Microsoft from a terminal, to connect a mailbox, in one of three ways.
 
-    browser   opens on this computer and returns to a loopback port of this process
-    paste     opens on any computer; the user pastes the address where it ended
-    code      the user types a code on any device (Microsoft)
+    browser   a browser opens on this computer, and returns to a loopback port of this process
+    paste     the user opens an address on any computer, and pastes the address of the last page into the terminal
+    code      the user types a code into a page on any device (Microsoft)
 
 A script cannot wait for the user, so it calls `begin_sign_in`, and `finish_sign_in` in a later command.
 

@@ -1,8 +1,12 @@
 """HTTP requests to an appliance and their responses, with a deadline and size limits. Redirects are not followed.
 
-Two things are retried once: a connection that could not be made (for every method, since nothing was sent; but not
-after a timeout), and a GET whose connection was lost. Nothing else is: repeating a send whose response was lost is up
-to the caller, who has the idempotency key.
+A request is repeated once in two cases:
+
+- The connection could not be made. Nothing was sent then, so this applies to every method; but not after a timeout.
+- The connection was lost during a GET.
+
+This module repeats no other request. If the response to a send is lost, only the caller can repeat it, with the same
+idempotency key.
 """
 
 import json

@@ -18,7 +18,8 @@ from mailbox_appliance.store.key import StoreKey, find_key_file, load_passphrase
 def create(
     data_dir: Path, passphrase: str | None, *, of_store: str | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Create a backup. `passphrase`: protects the backup, if given. `of_store`: unlocks the store's key.
+    """Create a backup. `passphrase`: protects the backup, if given. `of_store`: the passphrase that unlocks the store's
+    key, if it has one.
 
     Raises StoreUnusable, Conflict, Invalid.
     """
@@ -59,7 +60,7 @@ def verify_file(file: Path, passphrase: str | None, progress: Progress | None = 
 def _find_key(data_dir: Path, passphrase: str | None) -> StoreKey | None:
     """Return the key of the store, with which its backups can be opened; None if it is missing or cannot be unlocked.
 
-    A backup with a passphrase can be opened without it.
+    A backup that has a passphrase can be opened without the key.
     """
     with suppress(KeyUnusable, OSError):
         return read_key(find_key_file(data_dir, os.environ), passphrase or load_passphrase(os.environ))

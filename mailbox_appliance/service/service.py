@@ -1,8 +1,12 @@
 """The running service of a data directory. Its listeners stay open while a restore replaces the appliance behind them.
 
-    request `restore` -> prepared (store/restore/restore.py) -> 202 -> `Appliance.start_restore`
-    the serving thread: requests get 503 -> the appliance stops -> its files are closed, the directory lock is kept
-                        -> `complete_restore` -> a new appliance on the restored store -> requests are served again
+The steps of a restore:
+
+1. The API prepares it (store/restore/restore.py), calls `Appliance.start_restore`, and responds with 202.
+2. The thread in `Service.serve` lets requests get 503, stops the appliance, and closes its files. It keeps the lock of
+   the directory.
+3. `complete_restore` replaces the files.
+4. A new appliance opens the restored store, and requests are served again.
 
 If the restore fails, an appliance starts again on the current store. If the restored store cannot be opened, the
 previous store is put back first.

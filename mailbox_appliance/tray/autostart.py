@@ -408,7 +408,7 @@ LONGEST = 260
 
 
 class Registry(Protocol):
-    """The functions and constants of the module `winreg` that are used here, as a protocol."""
+    """The functions and constants of the module `winreg` that this module uses, as a protocol."""
 
     HKEY_CURRENT_USER: int
     KEY_READ: int

@@ -158,7 +158,7 @@ class DesktopLauncher:
         return bool(way) and shutil.which(way[0], path=self.environment.get("PATH")) is not None
 
     def _start_any(self, commands: Sequence[Sequence[str]]) -> bool:
-        """Start the first of these commands whose program exists and does not fail; return whether there is one."""
+        """Try these commands in order until one starts and does not fail; return whether one did."""
         return any(self._start_and_check(command) for command in commands if command)
 
     def _start_and_check(self, command: Sequence[str], creationflags: int = 0) -> bool:
