@@ -205,9 +205,9 @@ def unpack(
 ) -> dict[str, Any]:
     """Unpack a backup into the directory `target`, which is empty or does not exist. `backup`: its ID or file.
 
-    The result is a separate store. Two kinds of backups are unpacked byte for byte: those of an older release, and
-    those that a restore made of the store that it replaced. `dry_run`: only report what would happen. Raises the same
-    errors as `restore`.
+    The result is a separate store. Two kinds of backups are unpacked byte for byte: those of an older store format, and
+    those that a restore made of the store that it replaced, if that store cannot be opened. `dry_run`: only report what
+    would happen. Raises the same errors as `restore`.
     """
     file, key = _find_file(data_dir, backup), _find_key(data_dir)
     if dry_run:
