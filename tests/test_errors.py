@@ -1,7 +1,9 @@
 """Every error has a family, a stable code of the contract, and a message whose values can be filled in."""
 
+import ast
 import re
 import string
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -12,6 +14,7 @@ from mailbox_appliance.errors import Detail, Invalid, Problem, StoreUnusable, Th
 from mailbox_appliance.mailbox import bulk
 from mailbox_appliance.sending import verdict
 from mailbox_appliance.web import http
+from mailbox_appliance.web.server.server import CannotListen
 
 FAMILIES = (
     errors.Invalid,
@@ -40,6 +43,8 @@ CODES = {
     "backup_wrong_passphrase",
 }
 # fmt: on
+#: What the tray icon alone reports: to its log, and `stopped` (by the user) to nobody.
+TRAY_CODES = {"not_started", "crashed", "stopped"}
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Problem)]
 
 
@@ -82,15 +87,16 @@ def test_invalid_at_one_place() -> None:
     assert problem.message == "The request is not valid: is no address (/to/0/email)."
 
 
-# --- the reference page of all codes ---
+# --- the reference pages of all codes ---
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "reference" / "errors.md").read_text("utf-8")
+COMMAND_PAGE = (ROOT / "docs" / "reference" / "command-line-errors.md").read_text("utf-8")
 
 
-def rows(heading: str) -> dict[str, str]:
+def rows(heading: str, page: str = PAGE) -> dict[str, str]:
     """The rows of the table below a heading: a code, and the next column."""
-    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    section = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE))
 
 
@@ -119,13 +125,73 @@ def test_the_page_has_every_reason_of_a_failed_action() -> None:
 
 
 def test_the_page_has_every_code_of_the_command_line() -> None:
-    told = rows("Errors of the command line")
-    own = {kind.code for kind in KINDS if issubclass(kind, StoreUnusable)}
-    for file in (ROOT / "mailbox_appliance").rglob("*.py"):
-        if file.parts[-2] in {"client", "cli", "commands"}:
-            own |= set(re.findall(r'Failure\(\s*"([a-z]+_[a-z_]+)"', file.read_text("utf-8")))
-    assert own - CODES - set(told) == set()
-    assert set(told) - own == {"cannot_listen", "certificate_unknown"}
+    told = rows("Codes", COMMAND_PAGE)
+    own = {kind.code for kind in KINDS if issubclass(kind, StoreUnusable)} | {CannotListen.code}
+    for folder in ("client", "cli", "tray", "system"):
+        for file in (ROOT / "mailbox_appliance" / folder).rglob("*.py"):
+            own |= set(failure_codes(ast.parse(file.read_text("utf-8"))))
+    assert set(told) == own - CODES - TRAY_CODES
+    assert all(f"`{code}`" in COMMAND_PAGE for code in TRAY_CODES - {"stopped"})
+
+
+def failure_codes(module: ast.Module) -> Iterator[str]:
+    """The codes of the failures that a module raises: as literals, by names, by tables of codes and by classes."""
+    values: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(module):
+        for target, value in assignments(node):
+            values.setdefault(target, []).append(value)
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Failure":
+            yield from literals(node.args[0], values)
+        elif isinstance(node, ast.ClassDef):
+            named = [value for inner in node.body for target, value in assignments(inner) if target == "code"]
+            yield from (code for value in named for code in literals(value, values))
+
+
+def assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The names that a statement sets, with their values; of a tuple of names the first, which gets the first value."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    value = getattr(node, "value", None)
+    for target in targets:
+        first = target.elts[0] if isinstance(target, ast.Tuple) else target
+        if isinstance(first, ast.Name) and value is not None:
+            yield first.id, value
+
+
+def literals(node: ast.expr, values: dict[str, list[ast.expr]]) -> Iterator[str]:
+    """The texts that an expression can have: of a tuple its first element, of a table each of its values."""
+    inner: list[ast.expr] = []
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.Name(id=name):
+            inner = values.get(name, [])
+        case ast.Tuple(elts=[first, *_]):
+            inner = [first]
+        case ast.BoolOp(values=several) | ast.Dict(values=several):
+            inner = several
+        case ast.IfExp(body=one, orelse=other):
+            inner = [one, other]
+        case ast.Call(func=ast.Attribute(value=table, attr="get"), args=[_, *default]):
+            inner = [table, *default]
+    for one in inner:
+        yield from literals(one, values)
+
+
+def test_codes_are_found_in_every_form() -> None:
+    source = """
+TABLE = {1: (NAME, "..."), 2: ("of_table", "...")}
+NAME = "by_name"
+class Own(Failure):
+    code = "of_class"
+def fail(given):
+    code, what = TABLE.get(given, ("by_default", "..."))
+    if given:
+        raise Failure(given or "literal", what, 1)
+    raise Failure(code, "text", 1)
+"""
+    wanted = {"by_name", "of_table", "by_default", "of_class", "literal"}
+    assert set(failure_codes(ast.parse(source))) == wanted
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not Problem], ids=lambda kind: kind.__name__)
