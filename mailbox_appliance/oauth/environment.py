@@ -1,9 +1,11 @@
 """Read OAuth applications from environment variables. They override those that administrators save.
 
 The variables are `MAILBOX_APPLIANCE_GOOGLE_CLIENT_ID`, `..._GOOGLE_CLIENT_SECRET`, `..._GOOGLE_PUBLIC_CLIENT`, the same
-with `OUTLOOK`, and `..._OUTLOOK_TENANT_ID`. With the suffix `_FILE` a variable names a file whose first line is the
-value, as for container secrets; the file wins. If `..._CLIENT_ID_FILE` is set, secret and tenant are read only from
-files, because the plain variables belong to the application of the plain `..._CLIENT_ID`.
+with `OUTLOOK`, and `..._OUTLOOK_TENANT_ID`.
+
+With the suffix `_FILE`, a variable names a file whose first line is the value, as for container secrets. If both forms
+are set, the file has priority. If `..._CLIENT_ID_FILE` is set, the plain variables for secret and tenant are ignored,
+since they may belong to another application.
 """
 
 import re
@@ -31,8 +33,8 @@ _MOST_READ = 4 * max(LONGEST.values()) + 2
 
 @dataclass(frozen=True)
 class EnvironmentApp:
-    """An OAuth application from the environment. `source`: `environment-file` if any of its values comes from a
-    file.
+    """An OAuth application from environment variables. `source`: `environment-file` if any of its values comes from a
+    file, otherwise `environment`.
     """
 
     app: OAuthApp

@@ -1,8 +1,9 @@
 """Provider sign-ins in progress (OAuth 2.0). They are kept in memory only, expire after ten minutes and work once.
 
-start .... creates the secrets: `state` identifies the sign-in, and the PKCE verifier proves that it was started here
-finish ... the session that started it passes the code or the error that the browser returned; for a sign-in with a
-           device code it passes neither
+start .... begins a sign-in and creates its secrets: `state`, which identifies it, and the PKCE verifier, which proves
+           that this appliance began it
+finish ... ends a sign-in with the code or the error that the browser returned, or with neither for a sign-in with a
+           device code; only the session that started it may call this
 """
 
 import secrets
@@ -46,8 +47,8 @@ _NO_ADDRESS = (
 
 
 class SignInRefused(Exception):
-    """The provider or the person refused the access. `reason`: a sentence for the person; `name`: the fault, if
-    known.
+    """The provider or the person refused the access. `reason`: a sentence to show to the person. `name`: the code of
+    the error, such as `consent_required`, or None.
     """
 
     def __init__(self, reason: str, name: str | None = None) -> None:
@@ -90,8 +91,14 @@ class SignInResult:
 def to_login(asking: OAuthClient, asked: SignInRequest, issued: IssuedTokens, *, may_be_shared: bool) -> OAuthLogin:
     """Return the OAuth login to store for the mailbox to which the tokens give access.
 
-    `may_be_shared`: whether the expected mailbox may be one that is shared with the person who signed in (Microsoft
-    only). Raises SignInRefused if the access is not enough or for another mailbox, and RemoteFault.
+    - asking: the client for requests to the provider.
+    - asked: the request with which the sign-in started.
+    - issued: the tokens from the provider.
+    - may_be_shared: whether the expected mailbox may be one that is shared with the person who signed in (Microsoft
+      only).
+
+    Raises SignInRefused if the tokens do not give access to mail, do not last, or belong to another mailbox. Raises
+    RemoteFault if the provider fails.
     """
     provider = asking.provider.provider
     if issued.scopes is not None and not asking.provider.gives_mail(issued.scopes):
@@ -123,9 +130,10 @@ def refusal_of_fault(fault: RemoteFault) -> SignInRefused | None:
 
 
 def refusal_of_error(error: str) -> Exception:
-    """Return the exception to raise for an error that the browser brought back (RFC 6749 4.1.2.1).
+    """Return the exception to raise for an error that the browser brought back: SignInRefused, or RemoteFault if the
+    provider failed. `error`: its code (RFC 6749 4.1.2.1).
 
-    The text of the error is never shown, because anyone could have written it.
+    This text is never shown, because anyone could have written it.
     """
     fault = errors.fault_of_reply("oauth", error)
     if fault is None:
@@ -275,8 +283,8 @@ class Flows:
         return self._logins.apps.get_provider(provider).loopback_host
 
     def start(self, asked: SignInRequest, *, device: bool = False) -> SignInStarted:
-        """Start a sign-in. `device`: with a code that the person types on another device, which is requested from the
-        provider.
+        """Start a sign-in. `device`: whether to request a code from the provider that the person types on another
+        device.
 
         Raises AppMissing, TooManyFlows, and RemoteFault.
         """
@@ -357,11 +365,12 @@ class Flows:
         )
 
     def _device_scopes(self, asking: OAuthClient, flow: _Flow) -> Iterable[str]:
-        """Return the scopes to request with a device code: those for mail, or those for Graph.
+        """Return the scopes to request with a device code. They are for mail, or for Microsoft Graph if this sign-in is
+        for Graph.
 
-        A code is for one resource. The first sign-in gets access to mail, and a later one gets access to Graph
-        ("incremental consent"). The refresh token of the later one works for both, because Microsoft does not bind
-        refresh tokens to a resource (.../entra/identity-platform/refresh-tokens).
+        A device code is for one resource only, so access to both takes two sign-ins ("incremental consent"). The
+        refresh token of the second sign-in works for mail too, because Microsoft does not bind refresh tokens to a
+        resource (learn.microsoft.com/entra/identity-platform/refresh-tokens).
         """
         known = asking.provider
         if not flow.is_for_graph:

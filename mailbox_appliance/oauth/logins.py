@@ -1,12 +1,13 @@
 """Open every connection to a mailbox's servers, with its password or a valid access token.
 
-    endpoint ............... host, port and user name of a server, without any request; used to compare connections
+    endpoint ............... host, port and user name of a server, to compare connections; sends no request
     open_imap, open_smtp ... open a connection that is signed in
-    use_token .............. does the same for HTTPS requests
+    use_token .............. calls a function that sends HTTPS requests with an access token
 
 An access token that is about to expire is renewed before use, once for all callers (`oauth.tokens`). If a server
-refuses a token, it is renewed once more, because clocks differ and providers revoke tokens. Only if the new one is
-refused too, the sign-in fails. All this may ask the provider, so callers must not have a transaction open.
+refuses a token, it is renewed once more, because clocks differ and providers revoke tokens. The sign-in fails only if
+the new token is refused too. Any of this may send a request to the provider, so callers must not have a transaction
+open.
 """
 
 from collections.abc import Callable
@@ -44,7 +45,9 @@ class Logins:
         self._tokens = AccessTokens(store, self.apps, clock or SystemClock())
 
     def endpoint(self, account_id: str, server: MailProtocol) -> Endpoint:
-        """Return host, port, user name and password of a mailbox's server; without an access token. Raises NotFound."""
+        """Return host, port and user name of a mailbox's server. The endpoint includes the password of a mailbox that
+        has one, but never an access token. Raises NotFound.
+        """
         login = self._store.oauth_logins.find(account_id)
         if login is not None:
             return self._endpoint(login, server, None)
@@ -121,7 +124,9 @@ class Logins:
         return self.use_token(account_id, resource, ask)
 
     def connection(self, login: OAuthLogin, access_token: str) -> Connection:
-        """Return the servers and the access token of a mailbox that is not stored yet, to check or use them."""
+        """Return the connection data of a mailbox that is not stored yet: its IMAP and SMTP servers, both with this
+        access token.
+        """
         endpoints = [self._endpoint(login, server, access_token) for server in ("imap", "smtp")]
         return Connection(login.email, *endpoints)
 

@@ -1,17 +1,18 @@
 """Access tokens for mailboxes, kept in memory only, and the OAuth applications that request them.
 
-Whether a token is renewed depends on its age:
+Whether a token is renewed depends on its state:
 
-    young ..... returned as it is
-    ending .... less than 5 minutes left: one caller renews it. Until that is done, other callers get the current one.
-                So do all callers while the provider cannot be reached
+    young ..... it is returned as it is
+    ending .... less than 5 minutes are left: one caller renews it. Until that is done, other callers get the current
+                one. So do all callers while the provider cannot be reached
     expired ... one caller renews it, and the others wait for the result
-    refused ... by a mail server: renewed once, unless it was issued a moment ago
+    refused ... a mail server refused it: it is renewed once, unless it was issued a moment ago
 
-A provider may issue a new refresh token too. It replaces the stored one before the new access token is used, but only
-if the stored one is still the one that was sent. After a crash in between, the old one is still stored; providers that
-replace refresh tokens accept the old one for a while. If a provider fails, it is not asked again for some seconds, and
-all callers get the same fault.
+A provider may issue a new refresh token too. It is stored before the new access token is used, unless a new sign-in has
+replaced the old refresh token in the meantime. After a crash before it is stored, the old refresh token is used again.
+Providers that replace refresh tokens accept the old one for a while.
+
+If a provider fails, it is not asked again for some seconds, and all callers get the same fault.
 """
 
 import logging
@@ -243,10 +244,11 @@ class AccessTokens:
         raise RemoteFault("oauth", "disconnected", "A new sign-in to this mailbox is in progress. Try again.")
 
     def _request_token(self, need: _TokenSlot, account_id: str, login: OAuthLogin, resource: Resource) -> str | None:
-        """Request an access token from the provider, store it, and return it.
+        """Request an access token from the provider, store it in `need`, and return it. `need`: the slot for this
+        mailbox and resource. `login`: the stored login whose refresh token is sent.
 
-        Returns None if the caller must start again: a new login has replaced `login`, or `forget` was called. Raises
-        RemoteFault if the provider fails and there is no valid token.
+        If the provider fails, the current token is returned while it is valid; otherwise raises RemoteFault. Returns
+        None if the caller must start again: a new login has replaced `login`, or `forget` was called.
         """
         before = login.refresh_token
         try:

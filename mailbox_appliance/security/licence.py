@@ -88,8 +88,10 @@ class LicenceTerms:
 class InstalledLicence(msgspec.Struct, frozen=True):
     """A license as the store keeps it.
 
-    `token`: the license token. `checked_at`: when the issuer was last asked. `failing_since`: since when it has not
-    confirmed the license, None if it has. Both are timestamps.
+    - token: the license token.
+    - checked_at: when the issuer was last asked to confirm the license, as a timestamp; None if never.
+    - failing_since: the first of the attempts that failed since the last confirmation, as a timestamp; None if there is
+      none.
     """
 
     token: str
@@ -114,8 +116,8 @@ class InstalledLicence(msgspec.Struct, frozen=True):
         return not asked <= now < asked + (CONFIRMED_EVERY if self.failing_since is None else ASKED_AGAIN_AFTER)
 
     def is_unverified(self, now: datetime) -> bool:
-        """Whether the issuer has not confirmed the license for the whole grace period of 7 days, so that it no longer
-        counts.
+        """Whether attempts to confirm the license have failed for 7 days (the grace period). A license that must be
+        confirmed online is then no longer valid.
         """
         return self.failing_since is not None and now - from_timestamp(self.failing_since) >= GRACE
 

@@ -41,8 +41,8 @@ def hash_password(password: str) -> str:
 def verify_password(password: str, stored: str | None, *, hides_legacy: bool) -> bool:
     """Whether the password matches the stored hash. Without a stored hash it takes the same time and returns False.
 
-    `hides_legacy`: also spend the time of the other kind of hash, so that the duration does not reveal who has a hash
-    of release 0.10. Set this if any member in the store has such a hash.
+    `hides_legacy`: compute a hash of the other kind (Argon2id or scrypt) too, so that the duration does not reveal who
+    has a hash of release 0.10. Set this if any member in the store has such a hash.
     """
     is_legacy = stored is not None and stored.startswith(LEGACY)
     with _at_once:

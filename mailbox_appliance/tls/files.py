@@ -1,9 +1,10 @@
 """The certificate and key files of the HTTPS listener: read and replaced as a pair, and loaded into TLS.
 
     tls/cert.pem, tls/key.pem   the pair that is served; the operator may make either a symbolic link
-    tls/.next.making/           a new pair that is being written; if it is left over, the next process removes it
-    tls/.next/                  a new pair that is complete on disk, and valid from then on. Its files move one by one
-                                to the names above, also after a crash
+    tls/.next.making/           a new pair that is being written; if a crash leaves it, the next process removes it
+    tls/.next/                  a new pair that is complete on disk, and replaces the served one from this moment on.
+                                Its files are then moved one by one to `cert.pem` and `key.pem`; after a crash, the
+                                next process continues that
 
 Every reader checks `.next` first, so the certificate of one pair is never combined with the key of another.
 """
@@ -49,7 +50,8 @@ def server_context(files: "CertificateFiles") -> ssl.SSLContext:
 def load_context(certificate: Path, key: Path, folder: Path) -> ssl.SSLContext:
     """Return a TLS context for an HTTPS server from a certificate and a key file.
 
-    Raises CertificateUnusable, whose text names `folder`, if they cannot be used together.
+    Raises CertificateUnusable if they cannot be used together. `folder`: the folder that its message names, even if the
+    files are in a temporary one.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -137,8 +139,8 @@ MOST_BYTES = 1 << 20
 
 
 def record_nothing(certificate: bytes) -> None:
-    """Do nothing. The default of `recorded`, a function that is called with a new certificate before it becomes
-    valid.
+    """Do nothing. Default for the parameter `recorded` of `CertificateFiles.ensure` and `replace`: a function that they
+    call with a new certificate before it becomes valid.
     """
 
 
@@ -179,8 +181,9 @@ class CertificateFiles:
     def read_consistently(self, look: Callable[[Path, Path], T]) -> T:
         """Call `look` with the paths of the certificate and the key file, and return its result.
 
-        If the files changed during the call, `look` is called again, also after CertificateUnusable, a few times at
-        most. Other exceptions of `look` are raised.
+        If the files changed during the call, `look` is called again, a few times at most. A CertificateUnusable from
+        `look` is raised only if the files did not change, or after the last attempt. Other exceptions are raised at
+        once.
         """
         return store_files.read_unchanged(self.folder, look, CertificateUnusable)
 
@@ -242,9 +245,9 @@ class CertificateFiles:
 
     @contextmanager
     def _lock_folder(self) -> Iterator[None]:
-        """Lock the folder, so that only one process at a time changes the files.
+        """Context manager: lock the folder, so that only one process at a time changes the files.
 
-        Raises CertificateNotWritten for an error of the file system inside this context.
+        If the block or the lock raises OSError, that becomes CertificateNotWritten.
         """
         try:
             ownership.make_folder(self.folder)
@@ -286,7 +289,11 @@ class CertificateFiles:
             raise
 
     def _finish_interrupted(self) -> None:
-        """Move the files of an interrupted replacement into place, if possible. The valid pair does not change."""
+        """Finish an interrupted replacement: move the remaining files of the new pair into place, or leave them if they
+        cannot be moved.
+
+        Which pair is valid does not change, because readers use the new pair already.
+        """
         if any(os.path.lexists(path) for path in (self._next, self._making)):
             with suppress(CertificateNotWritten), self._lock_folder():
                 self._settle()
@@ -340,7 +347,9 @@ def pem_blocks(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _pem_label(text: bytes, at: int) -> bytes:
-    """Return the label of the PEM block whose BEGIN line continues at this offset; empty if that line is malformed."""
+    """Return the label of a PEM block, such as `CERTIFICATE`. Empty if its BEGIN line is malformed. `at`: the offset
+    after `-----BEGIN `.
+    """
     end = text.find(_DASHES, at, at + _LONGEST_LABEL + len(_DASHES))
     label = text[at : max(at, end)]
     is_alone = text[end + len(_DASHES) : end + len(_DASHES) + 1].isspace()

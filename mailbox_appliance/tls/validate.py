@@ -1,7 +1,10 @@
 """Check an operator's certificate and key before they replace the current ones. Every problem has its own message.
 
-An import is written as plain PEM: the certificates from one file, and from the other file the key that matches the
-first certificate. So `cert.pem` never contains a key. Ed25519 keys are rejected, because browsers do not accept them.
+Two files are checked. All certificates come from the first one. The key comes from the second one, which may have
+several: it is the key that matches the first certificate. Both are written as plain PEM without anything else from the
+files, so `cert.pem` never contains a key.
+
+Ed25519 keys are rejected, because browsers do not accept them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
