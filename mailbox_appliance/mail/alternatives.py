@@ -77,7 +77,7 @@ def _has_unknown_run(plain: list[str], known: _Runs) -> bool:
     """Whether the words contain a passage of about five words or more that is not in the other text. `known`: the runs
     of three words in the other text.
 
-    A single known word inside the passage may be chance, so it does not end it.
+    A known word does not end a passage, since it may be in the other text by chance. It only counts against the length.
     """
     unknown = _mark_unknown(plain, known)
     words = letters = 0  # twice the unknown words, minus the known ones among them

@@ -448,8 +448,9 @@ def _content_part(message: OutgoingMessage, text: str, seed: str) -> WrittenPart
 
 
 def _plain_text(message: OutgoingMessage) -> str:
-    """Return the plain text of a message. If it has only white space, return the text between the tags of its HTML,
-    which may include hidden text. `with_plain_text` prevents that.
+    """Return the plain text of a message. If it has only white space, return the text between the tags of its HTML.
+
+    That may include text that styles hide. To prevent this, callers of `compose` call `with_plain_text` first.
     """
     if message.html is None or (message.text and message.text.strip()):
         return message.text or ""
@@ -469,8 +470,8 @@ def envelope_of(message: OutgoingMessage, *, also_named: Iterable[Address] = ())
     """Return the sender and recipients for SMTP, with each recipient once. Local parts that differ in case stay
     separate, since only their server knows whether they are the same mailbox.
 
-    `also_named`: addresses that are only in the header. SMTPUTF8 is required if any address has a local part that is
-    not ASCII.
+    `also_named`: more addresses that the header contains, such as Reply-To, but that get no copy. The envelope requires
+    SMTPUTF8 if any sender, recipient or one of these has a local part that is not ASCII.
     """
     recipients = [to_envelope_address(address.email) for address in (*message.to, *message.cc, *message.bcc)]
     sender = to_envelope_address(message.sender.email)
@@ -499,8 +500,8 @@ _ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\ud800-\udfff]")
 def row_of(
     message: OutgoingMessage, text: str, files: Sequence[ParsedAttachment], header: bytes, date: datetime
 ) -> ParsedMessage | None:
-    """Return a composed message as `parse_message` would read it, without parsing. None if only parsing can show that,
-    as for unusual characters or long messages.
+    """Return what `parse_message` would return for a composed message, without parsing it. None if the two could
+    differ, as for unusual characters or long messages; callers must then parse it.
 
     `text`: the plain text as written. `files`: the attachments as written. `header`: all header fields as written,
     including Bcc.

@@ -148,11 +148,15 @@ def _read_ids(fields: Fields, name: str) -> list[str]:
 
 
 def _other_fields(written: Iterable[tuple[str, bytes, str]], outgoing: OutgoingMessage) -> Iterator[bytes]:
-    """Yield the draft's other header fields unchanged. Left out are fields that are not clean ASCII, that
-    `compose.header_fields` writes, that are outdated, or that could reveal a Bcc recipient.
+    """Yield the header fields of a draft that are sent unchanged. The following are left out:
 
-    An address can be written in more ways than a search can find (encoded, folded, commented, by its name alone). So if
-    there are Bcc recipients, only fields on a list of harmless ones are kept.
+    - fields that `compose.header_fields` writes
+    - fields that are outdated once the draft is sent
+    - fields that are not clean ASCII
+    - fields that could reveal a Bcc recipient
+
+    An address can be encoded, folded, commented or written as a name alone, so a search would not find all of them. If
+    there are Bcc recipients, only fields on a list of harmless ones are therefore sent.
     """
     seen = {each.email.casefold() for each in (*outgoing.to, *outgoing.cc, outgoing.sender)}
     hidden = {each.email.casefold() for each in outgoing.bcc} - seen

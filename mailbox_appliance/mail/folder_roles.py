@@ -163,8 +163,8 @@ _LABELS_BY_ATTRIBUTE = {
 
 
 def canonical_label(label: str) -> str:
-    """Return a label in the form in which it is stored among the flags. System labels get their one spelling
-    (`\\Inbox`); a user's label stays unchanged.
+    """Return a label in the form in which it is stored among the flags. A system label gets its standard spelling, such
+    as `\\Inbox` for `\\INBOX` and `\\Flagged` for `\\Starred`. Any other label stays unchanged.
     """
     lowered = label.lower()
     return LABEL_FLAGS.get(lowered) or SYSTEM_LABELS.get(lowered) or label

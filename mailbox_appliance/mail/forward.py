@@ -191,8 +191,10 @@ def decode_parts(source: bytes, parts: Iterable[ParsedAttachment]) -> tuple[Outg
 
 @dataclass
 class _ShownParts:
-    """The parts of the original that its HTML shows. `by_id`: candidates by Content-ID. `ids`: the Content-ID under
-    which each shown part is sent, by part number.
+    """The parts of the original that its HTML shows. They are recorded while its references to Content-IDs are read.
+
+    - by_id: the parts that the HTML may show, by Content-ID in lower case.
+    - ids: for each part that the HTML does show, by part number, the Content-ID under which it is sent.
     """
 
     by_id: dict[str, ParsedAttachment] = field(default_factory=dict)
@@ -204,8 +206,10 @@ class _ShownParts:
             self.by_id.setdefault(part.content_id.casefold(), part)
 
     def content_id_for(self, candidates: tuple[str, ...]) -> str | None:
-        """Record that the HTML refers to a part. Returns the Content-ID to write into the HTML instead; None if the
-        reference stays unchanged. `candidates`: possible readings of the reference.
+        """Return the new Content-ID for a reference in the HTML, and record that the HTML shows this part. None if the
+        reference stays unchanged, as for one to no known part.
+
+        `candidates`: the possible readings of the Content-ID in the reference.
         """
         part = next((self.by_id[each.casefold()] for each in candidates if each.casefold() in self.by_id), None)
         if part is None or not part.content_id:

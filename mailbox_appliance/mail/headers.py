@@ -483,8 +483,8 @@ def _to_datetime(day: str, month: str, year: int, time: tuple[str | None, ...], 
 
 
 def _utc_offset(zone: str) -> int | None:
-    """Return the UTC offset in minutes that a text contains, positive to the east; 0 if it names none. None for an
-    impossible offset.
+    """Return the UTC offset in minutes that a text contains, positive to the east. Returns 0 if the text has no offset,
+    and None if the offset is impossible.
     """
     if match := _OFFSET.search(zone):
         minutes = int(match[2]) * 60 + int(match[3])

@@ -1,8 +1,8 @@
 """Handle large messages without their large attachments: read a message on the server without fetching them, or take
 them out of a message before it is sent.
 
-Reading needs only the header, BODYSTRUCTURE and the texts (RFC 9051 7.5.2). The last bytes of an attachment show its
-exact size.
+To read a message, only the header, BODYSTRUCTURE and the texts are fetched (RFC 9051 7.5.2). The exact size of an
+attachment follows from its last bytes, so only these are fetched.
 """
 
 import re
@@ -31,8 +31,12 @@ _LONGEST_TEXTS = 2 * parse.MAX_RAW  # encoded bytes of all sections together
 
 @dataclass(frozen=True)
 class PartEnd:
-    """A range of bytes to fetch at the end of an encoded part, from which its exact size follows. `number`: that of the
-    part. `offset`: the first byte. `count`: bytes to request, more than the part should have.
+    """A range of bytes to fetch at the end of an encoded part, from which its exact size follows.
+
+    - number: the number of the part.
+    - offset: the position of the first byte in the part.
+    - count: the number of bytes to request, which is more than the part should still have. If the server returns as many,
+      the part is longer than reported.
     """
 
     number: str
@@ -94,12 +98,16 @@ def parse_large(
     sizes: Mapping[str, int] | None = None,
     reader: HtmlReader = TAG_READER,
 ) -> ParsedMessage:
-    """Return the content of a message on the server, of which only header and texts were fetched. `structure`: its
-    BODYSTRUCTURE. `texts`: encoded parts by number.
+    """Return the content of a message on the server of which only some parts were fetched.
 
-    `warnings` of the result name missing parts of a text. `sizes`: exact decoded sizes of parts, by number. Other sizes
-    are computed from the encoded ones. They are exact for parts without an encoding and for base64 without padding in
-    lines of 76 characters, and an upper bound for quoted-printable.
+    - header: its header.
+    - structure: its BODYSTRUCTURE.
+    - texts: the parts from `text_sections` as fetched, still encoded, by number.
+    - sizes: exact decoded sizes of parts, by number, as far as `size_by_end` found them.
+
+    Other sizes are computed from the encoded ones. They are exact for parts without an encoding, and for base64 without
+    padding in lines of 76 characters. For quoted-printable they are an upper bound. If a text is missing or cut off,
+    the `warnings` of the result report it.
     """
     tree = _PartTree(texts, sizes or {})
     root = tree.build(structure)
@@ -337,8 +345,8 @@ def _choose_parts_to_split(
     """Return the attachments to take out, because they do not fit into `room` bytes. None if the rest of the message
     does not fit either (negative `room`).
 
-    Pictures that the HTML shows (`shown`: their Content-IDs) and attached messages stay before others, and small files
-    before large ones.
+    The message keeps small attachments rather than large ones. Before all others, it keeps attached messages and the
+    pictures that the HTML shows. `shown`: the Content-IDs of these pictures.
     """
     if room < 0:
         return None

@@ -70,8 +70,10 @@ def normalize(source: bytes, envelope: Envelope, *, message_id: str, date: datet
 
 
 def _seven_bit_content(root: mime.MimePart, warnings: tuple[str, ...]) -> WrittenPart:
-    """Return the body in 7-bit form, and the header fields that describe it. No fields if those of the message can
-    stay. If it cannot be converted, the body stays 8-bit. `warnings`: those about its structure.
+    """Return the body in 7-bit form, and the header fields that describe it. If it cannot be converted, it stays 8-bit.
+
+    The fields are empty if the body stays as it is, because the message's own fields then still describe it.
+    `warnings`: the warnings of `parse_structure` about the message.
     """
     as_it_is = _BREAK.sub(b"\r\n", root.source[root.start :])
     is_exact = as_it_is == root.source[root.start :] or not _BINARY.search(root.source)

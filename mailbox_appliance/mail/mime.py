@@ -143,8 +143,8 @@ def _read_header(source: bytes, start: int, end: int, warnings: list[str]) -> tu
 
 
 def _first_delimiter(header: bytes, fields: list[tuple[str, str]]) -> int:
-    """Return the position of a multipart's first delimiter line if it is in its header, because the blank line is
-    missing. -1 if there is none. `fields`: of that header.
+    """Return the position in `header` of a multipart's first delimiter line, or -1 if it is not there. It is there only
+    if the message lacks the blank line after its header. `fields`: the parsed fields of that header.
     """
     content_type = headers.first_value(headers.fields_by_name(fields), "content-type")
     boundary = _boundary(headers.parse_parameters(headers.decode_octets(content_type))[1])

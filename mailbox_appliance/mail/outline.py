@@ -40,8 +40,8 @@ def parse_content(content: Content) -> ParsedMessage:
 def _outline(content: Content, runs: dict[bytes, tuple[int, int]]) -> Iterator[bytes]:
     """Yield the message with a random line in place of each long run of base64 lines.
 
-    Adds to `runs` what was left out: by the decoded random line, the number of encoded bytes and the number of decoded
-    bytes.
+    Each replacement is added to `runs`. The key is the random line, decoded. The value is the numbers of encoded and of
+    decoded bytes by which the message became shorter.
     """
     for piece in _whole_lines(content):
         yield _RUN.sub(_left_out_runs(runs), piece)
@@ -73,10 +73,10 @@ def _whole_lines(content: Content) -> Iterator[bytes]:
 
 
 def _with_full_size(found: bytes, attachment: ParsedAttachment, runs: dict[bytes, tuple[int, int]]) -> ParsedAttachment:
-    """Return the attachment with its real size, and remove the runs that it contained from `runs`.
+    """Return the attachment with its real size, and remove the runs of base64 that it contained from `runs`.
 
-    `found`: its bytes in the shortened message. `runs`: by the line that replaces a run, its encoded and decoded size
-    in bytes.
+    `found`: the bytes of the attachment in the shortened message. `runs`: the runs that were left out, as `_outline`
+    recorded them.
     """
     size = attachment.size_bytes
     for mark, (raw, decoded) in list(runs.items()):

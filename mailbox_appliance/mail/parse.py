@@ -114,9 +114,9 @@ def text_body(chosen: BodyParts, warn: Callable[[str], None], reader: HtmlReader
     """Return the plain text of a message, its parts joined in order. None if it has no plain part. `warn`: is called
     with each warning.
 
-    HTML parts beside plain ones, such as footers of mailing lists, are inserted as text by `reader`. If the plain parts
-    are empty, HTML is not inserted. HTML that cannot be analyzed is left out with a warning, and so is the HTML after
-    it: this text is used for previews and excerpts, which show no warnings.
+    HTML parts beside plain ones, such as footers of mailing lists, are inserted as text by `reader`, unless the plain
+    parts are empty. If `reader` cannot analyze an HTML part, this one and all later HTML parts are left out, with a
+    warning. Otherwise, previews and excerpts, which show no warnings, could contain hidden text.
     """
     found = [_plain_text_of(part, warn) if part.mime_type == "text/plain" else None for part in chosen.text]
     plain = [piece for piece in found if piece is not None]
@@ -277,8 +277,8 @@ def assemble(
 
 
 def _own_warnings(found: Iterable[str]) -> tuple[str, ...]:
-    """Return the warnings to show with a message, at most 20. Those without the mark `OwnText` are dropped, since they
-    may contain words of the message.
+    """Return the warnings to show with a message, at most 20. Only those of the type `OwnText` are kept, since any
+    other may contain words of the message.
     """
     return tuple(str(one) for one in found if isinstance(one, OwnText))[:_MAX_SHOWN_WARNINGS]
 

@@ -6,8 +6,10 @@ from mailbox_appliance.model.messages import ComposedMessage, PreviewedAttachmen
 
 
 def preview_of(account_id: str, message: ComposedMessage) -> SendPreview:
-    """Return the preview of a composed message: recipients, subject, attachments and lengths of its bodies. Domains are
-    in ASCII form (A-labels) as in SMTP, and a plain text that was made from HTML counts.
+    """Return the preview of a composed message: recipients, subject, attachments and lengths of its bodies.
+
+    Domains are in ASCII form (A-labels) as in SMTP. The length of the plain text is that of the text to be sent, even
+    if it was made from the HTML.
     """
     read = parse_content(with_bcc(message.wire, message.bcc_header))
     return SendPreview(

@@ -56,14 +56,15 @@ def reply_recipients(
     cc: tuple[Address, ...] | None = None,
     everybody: bool = False,
 ) -> ReplyRecipients:
-    """Return To and Cc of a reply to `parent`. Nobody is in both, unless `to` and `cc` are given so.
+    """Return To and Cc of a reply to `parent`.
 
-    `to`, `cc`: recipients that the caller chose, which stay unchanged; None to find them. `everybody`: include the
-    recipients of the parent and its mailing list; otherwise Cc is empty unless given. `headers`: header fields of the
-    parent, by name in lower case. `own`: the addresses of the mailbox, which are left out unless nobody else remains.
+    - headers: the header fields of the parent, by name in lower case.
+    - own: the addresses of the mailbox, which are left out unless nobody else remains.
+    - to, cc: recipients that the caller chose, which stay unchanged; None to find them.
+    - everybody: include the recipients of the parent and its mailing list. Otherwise Cc is empty unless `cc` is given.
 
-    Raises ValueError if `to` is None and the parent has no address to reply to, or one to which mail cannot be sent.
-    Other recipients with such an address are left out.
+    The same person is never added to both To and Cc. Raises ValueError if `to` is None and the parent has no address to
+    reply to, or one to which mail cannot be sent. Other recipients with such an address are left out.
     """
     named = [each.email for each in cc or ()]
     first = to if to is not None else _first_recipients(parent, own, named, everybody=everybody)
@@ -83,10 +84,11 @@ def reply_recipients(
 def _first_recipients(
     parent: Message, own: tuple[str, ...], named: Iterable[str], *, everybody: bool
 ) -> tuple[Address, ...]:
-    """Return the people in Reply-To or From of the parent, without those in `named` (the given Cc).
+    """Return the primary recipients of a reply: the people in Reply-To or From of the parent. People in `named`, the
+    addresses that the caller put in Cc, are left out. `own`: the addresses of the mailbox.
 
-    Raises ValueError if the parent names nobody to reply to (unless `everybody`), or if mail cannot be sent to one of
-    them. `own`: the addresses of the mailbox.
+    Raises ValueError if mail cannot be sent to one of these people. Unless `everybody` is set, also raises it if the
+    parent names nobody to reply to.
     """
     writers = _writers(parent, own)
     if not writers and not everybody:
@@ -115,8 +117,13 @@ def _writers(parent: Message, own: tuple[str, ...]) -> tuple[Address, ...]:
 def _all_recipients(
     first: tuple[Address, ...], parent: Message, headers: Mapping[str, str], named: Iterable[str]
 ) -> tuple[Address, ...]:
-    """Return the recipients in To for a reply to everybody. These are `first` (the people it primarily goes to), those
-    in To of the parent, and its mailing list, unless that is in Cc. People in `named` are left out.
+    """Return the recipients in To for a reply to everybody, each person once:
+
+    - the primary recipients (`first`)
+    - the people in To of the parent
+    - its mailing list, unless that is in Cc of the parent
+
+    People whose address is in `named` are left out.
     """
     posting = () if _names_list(parent.cc or (), headers) else _posting_address(headers)
     return _without_named((*first, *parent.to, *posting), named)

@@ -91,9 +91,11 @@ def match_expression(
     """Return the query in SQLite's FTS5 syntax that finds messages with all these terms. Text of the user is quoted, so
     it has no effect as syntax.
 
-    `scopes`: values of the index column `scope`, one of which must match; empty for no restriction. `expand`: returns
-    the words to search for a prefix, or None. Terms without a letter or digit are left out. Returns None if no term
-    remains.
+    - scopes: values of the index column `scope`, one of which must match; empty for no restriction.
+    - expand: a function that is called with a prefix. It returns the words to search for, or None to let the index search
+      for the prefix.
+
+    Terms without a letter or digit are left out. Returns None if no term remains.
     """
     said = [_column_filter(term) + found for term in terms if (found := _term_expression(term, expand))]
     if not said:
@@ -104,8 +106,9 @@ def match_expression(
 
 
 def _column_filter(term: SearchTerm) -> str:
-    """Return the index columns to search for a term, in FTS5 syntax. Empty for all columns, which is faster. The term
-    must then not match values in the column `scope`.
+    """Return the column filter for a term, in FTS5 syntax. It is empty to search all columns, which is faster.
+
+    All columns include `scope`, so a term that could match a value there gets a filter with the other columns.
     """
     found = split_words(term.words)
     is_like_scope = len(found) == 1 and (term.is_prefix or found[0][-1].isnumeric())
@@ -142,7 +145,9 @@ def _character_pairs(run: str) -> str:
 
 
 def _closed_pairs(run: str) -> str:
-    """Return the pairs of adjacent characters of a whole run, and its last character, as they are in the index."""
+    """Return the words that the index has for a whole run of Chinese, Japanese or Korean characters: its pairs of
+    adjacent characters, and its last character alone. A single character stays unchanged.
+    """
     return f"{_character_pairs(run)} {run[-1]}" if len(run) > 1 else run
 
 

@@ -1,7 +1,7 @@
-"""Convert a message so that every server accepts it: 7-bit, with CRLF line breaks. Parts that are so already stay
-unchanged.
+"""Convert a message so that every server accepts it: 7-bit, with CRLF line breaks.
 
-Other parts are encoded again (RFC 2045 6). Signed parts are refused, since encoding would break the signature.
+Parts that already have this form stay unchanged. Other parts are encoded again (RFC 2045 6). Signed parts that would
+need encoding are refused, since it would break the signature.
 """
 
 import re
@@ -56,8 +56,11 @@ def clean_lines(field: bytes) -> bytes | None:
 
 
 def to_seven_bit(root: MimePart, warnings: tuple[str, ...]) -> WrittenPart:
-    """Return the body of a message in 7-bit form, and the header fields that describe it. Raises ValueError with the
-    next step for the user if that is impossible. `warnings`: those about its structure.
+    """Return the body of a message in 7-bit form, and the header fields that describe it. `root`: the message.
+    `warnings`: the warnings of `parse_structure` about it.
+
+    Raises ValueError with the next step for the user if that is impossible, as for a body with missing boundaries that
+    is not 7-bit.
     """
     if not is_seven_bit(body := root.source[root.start : root.end]):
         if not _BROKEN_STRUCTURE.isdisjoint(warnings):

@@ -60,9 +60,10 @@ _CHARACTERS = ("zero-width", "bidi")
 class HiddenText:
     """Counts of the hidden text in one body.
 
-    `counts`: removed passages of text, zero-width characters and direction controls, by technique (see TECHNIQUES).
-    `unjudged`: styles that may hide text but whose effect is unknown, by name; the number is that of the elements with
-    this style, whose text was kept. Names come from a fixed vocabulary, so senders cannot choose them.
+    - counts: the number of removed passages of text, zero-width characters and direction controls, by technique (see
+      TECHNIQUES).
+    - unjudged: the number of elements with a style that may hide text but whose effect is unknown, by the name of the
+      style. Their text was kept. Names come from a fixed vocabulary, so senders cannot choose them.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -214,8 +215,9 @@ _CELLS = frozenset({"td", "th"})
 class VisibleContent:
     """The content that an `HtmlReader` found in HTML, and the counts of hidden text.
 
-    If `is_analyzed` is false, styles were ignored: `text` is then plain text in any requested form and may include
-    hidden text. `is_whole`: whether all of the HTML was read.
+    - is_analyzed: false if styles were ignored. `text` is then plain text, even if Markdown or HTML was requested, and may
+      include hidden text.
+    - is_whole: whether all of the HTML was read.
     """
 
     text: str
@@ -243,8 +245,8 @@ class TagReader:
         self._longest = longest
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return the text between the tags as plain text, in any `form`, in time linear in the length of the HTML. For
-        `beginning`, only the first 20,000 characters of HTML are read.
+        """Return the text between the tags, in time linear in the length of the HTML. The result is plain text for
+        every `form`. For `beginning`, only the first 20,000 characters of HTML are read.
         """
         if form == "beginning":
             html = html[:_PREVIEW_CHARACTERS]
@@ -271,7 +273,7 @@ PREVIEW_TAG_READER = TagReader(12_000)
 
 
 def _without_elements(html: str, name: str) -> str:
-    """Return the HTML without elements of this name, at most the first 1,000. It uses plain text searches, which are
+    """Return the HTML without the first 1,000 elements of this name. They are found by plain text searches, which are
     hundreds of times as fast as the tokenizer.
     """
     small = html.lower()

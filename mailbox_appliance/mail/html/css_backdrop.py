@@ -141,8 +141,8 @@ def _without_addresses(value: str) -> str:
 
 
 def text_clip_colour(declared: Mapping[str, object], below: Backdrop) -> Colour | UnjudgedValue | None:
-    """Return the visible color of text that shows its own background (`background-clip: text`), or None if it declares
-    no background.
+    """Return the visible color of text with `background-clip: text`, which shows the background of its element instead
+    of its own color. None if the element declares no background.
 
     `declared`: the declarations of the element. `below`: the backdrop around it. Returns an UnjudgedValue if the color
     is unknown.

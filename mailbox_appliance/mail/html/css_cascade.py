@@ -142,8 +142,8 @@ class Ancestors(Protocol):
         """Return the facts about each ancestor that selectors can test, the outermost ancestor first."""
 
     def matched_rules(self) -> dict[TagStyle, tuple[StyleRule, ...]]:
-        """Return a cache of the rules that match children of the innermost ancestor, by the facts of the child's tag.
-        Callers add to it.
+        """Return a cache of the rules that match children of the innermost ancestor. Its keys are the TagStyle of each
+        child. Callers add entries.
         """
 
 

@@ -186,8 +186,10 @@ class UnknownSelector(ValueError):
 
 
 class Nth(msgspec.Struct, frozen=True, gc=False):
-    """A condition on the position among siblings, as in `:nth-child(2n+1)`: a multiple of `step`, plus `start`, from 1.
-    `of_type`: only siblings of the same name count.
+    """A condition on the position among siblings, as in `:nth-child(2n+1)`: here `step` is 2 and `start` is 1.
+
+    Positions count from 1. The condition is met by each position that is `start` plus a multiple of `step`. `of_type`:
+    only siblings of the same name count.
     """
 
     step: int

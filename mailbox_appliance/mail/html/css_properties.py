@@ -97,10 +97,10 @@ def _spacing_reader(name: str) -> PropertyReader:
 
 
 def _thickness_reader(name: str, least: float) -> PropertyReader:
-    """Return a function that interprets values of a property that draws a line, which may cover text.
+    """Return a function that interprets values of the property `name`, which draws a line that may cover text.
 
-    A line thicker than `least` pixels becomes an UnjudgedValue, which may hide text. If `least` is negative, the value
-    is an offset, and values below it count instead.
+    A line thicker than `least` pixels becomes an UnjudgedValue, which may hide text. With a negative `least`, values
+    are offsets of a line, and one below `least` becomes an UnjudgedValue instead.
     """
 
     def read(value: str) -> Mapping[str, object] | None:

@@ -107,8 +107,9 @@ def _evaluate_condition(text: str, depth: int) -> _QueryResult:
 
 
 def _groups(text: str) -> tuple[list[str], list[str]]:
-    """Return the texts between the outermost parentheses, and the texts inside these parentheses. For `not (a) and
-    (b)`: `not`, `and` and an empty text; `a` and `b`.
+    """Return two lists: the texts outside all parentheses, and the content of each outermost pair of parentheses.
+
+    For `not (a) and (b)`, these are `["not", "and", ""]` and `["a", "b"]`.
     """
     words, groups = [""], []
     depth = start = 0
@@ -211,8 +212,11 @@ DATA_SHEET_DOUBT, DATA_FONT_DOUBT, SELECTOR_DOUBT = "style sheet in a data: URL"
 
 @dataclass(frozen=True, slots=True)
 class StyleRule:
-    """One selector of a style sheet with its declarations. `hides`: whether these declarations alone would hide an
-    element. `usual` and `important`: declarations without and with `!important`. `order`: its priority.
+    """One selector of a style sheet with its declarations.
+
+    - hides: whether these declarations alone would hide an element.
+    - usual, important: the declarations without and with `!important`.
+    - order: the sort key by which rules get their priority; a rule with a higher one overrides others.
     """
 
     selector: Selector
@@ -227,11 +231,11 @@ class StyleRule:
 
 
 def find_sheets(html: str) -> Iterator[str]:
-    """Yield the texts of the style sheets in HTML, wherever they are: one at the end also applies to the content before
-    it.
+    """Yield the texts of the style sheets in HTML, wherever they are: a sheet at the end also applies to the content
+    before it.
 
-    A `link` to a style sheet in the message itself (`data:` or `cid:`) yields an `@import`, since its text is not read.
-    A sheet that may not apply is put in `@media (unknown)`.
+    A `link` to a style sheet in the message itself (`data:` or `cid:`) is not read. An `@import` rule is yielded
+    instead, so that people get a warning. A sheet that may not apply is put in `@media (unknown)`.
     """
     lower = html.lower()
     last = max(lower.rfind("<style"), lower.rfind("<link"))
@@ -311,8 +315,8 @@ class RuleIndex:
         self._add_blocks(css_parser.parse_blocks(sheet), ("",), _RulePlace())
 
     def _add_blocks(self, blocks: Iterable[css_parser.RuleBlock], parents: Sequence[str], place: "_RulePlace") -> None:
-        """Add rules. `parents`: the selectors of the rule around them, or one empty text. `place`: their nesting depth
-        and layer, and why they may not apply.
+        """Add rules. `parents`: the selectors of the rule in which they are nested; one empty text for rules that are
+        not nested. `place`: their nesting depth and layer, and why they may not apply.
         """
         for block in blocks:
             if self.count >= _MOST_RULES_AT_ALL:
@@ -455,8 +459,8 @@ def _pseudo_element_doubt(name: str, found: Declared, could_hide: bool) -> str:
 
 
 def _required_ancestor(selector: Selector) -> tuple[str, ...]:
-    """Return the names, classes or IDs that ancestors of an element must have for a selector to match, the nearest
-    ancestor first. Only `*` if the selector has conditions on siblings.
+    """Return the name, class or ID that each ancestor in a selector must have, the nearest ancestor first; `*` if it
+    can be any element. If the selector has conditions on siblings, return a single `*`.
     """
     signs = {sign for sign, _ in selector.around}
     if "+" in signs or "~" in signs:
@@ -522,10 +526,12 @@ class RuleMatcher:
     def _matches_from(
         self, rule: StyleRule, known: MatchTarget, around: Sequence[MatchTarget], stop: int, part: int
     ) -> bool:
-        """Whether ancestors and siblings of an element meet the conditions of a rule, from condition number `part` on.
+        """Whether the ancestors and siblings of an element meet the conditions of a rule on them, from condition number
+        `part` on (0 for all).
 
-        `known`: the facts about the element. `around`: those about all ancestors, the outermost first; only the first
-        `stop` are ancestors of this element.
+        - known: the facts about the element.
+        - around: the facts about other elements, the outermost first. The first `stop` of them are the ancestors of this
+          one.
         """
         if part == len(rule.selector.around):
             return True
@@ -560,8 +566,8 @@ def _elements_before(
 
 
 def select_hiding(rules: Sequence[StyleRule]) -> list[StyleRule]:
-    """Return those of the last 20 rules that hide text. After too many comparisons, these count as matching without a
-    test.
+    """Return those of the last 20 rules that hide text. If the maximum number of comparisons for a mail is exceeded,
+    these rules are assumed to apply, and no others are tested.
     """
     return [rule for rule in rules[-_MOST_WHEN_OVER:] if rule.hides]
 

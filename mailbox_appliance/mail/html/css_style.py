@@ -1,4 +1,5 @@
-"""The style of one element, and whether it hides the text: by its box, by its letters, or by values from its parents.
+"""The style of one element, and whether it hides text. The cause can be the element's box, its font or color, or a
+style that it inherits from its parents.
 
 Values whose effect is unknown are reported by a name from a fixed vocabulary. In this module, `letters` is a font size
 in pixels, and `declared` holds the interpreted declarations of one element.

@@ -1,5 +1,5 @@
-"""Values of CSS: lengths, colors, transforms and clips, and values whose effect cannot be computed here
-(UnjudgedValue).
+"""Values of CSS: lengths, colors, transforms and clips. A value whose effect on text is unknown becomes an
+UnjudgedValue.
 
 Lengths assume a screen of 1,000 by 1,000 pixels, since the real size is unknown. In all of this package, `letters` as a
 number is a font size in pixels.
@@ -496,7 +496,7 @@ def _one_transform(name: str, content: str) -> _Effect | None:
 
 
 def _is_by_its_size(lengths: list[Length | None]) -> bool:
-    """Whether a movement is 100% of the box's own size or more, so that the parent may cut the box off."""
+    """Whether one of these distances is 100% of the box's own size or more. The parent may then cut the box off."""
     return any(each and abs(each.percent) >= 100 for each in lengths)
 
 

@@ -265,8 +265,10 @@ class StyledReader(TreeBuilder):
             self._push(name, content)
 
     def _start_outer(self, name: str, content: str) -> None:
-        """Process the opening tag of `html` or `body`. These elements exist even without tags, so a second tag only
-        counts if it hides text. `content`: its attributes as written.
+        """Process the opening tag of `html` or `body`. `content`: its attributes as written.
+
+        The first tag sets the style of the page. A further one, or one after other content, has an effect only if its
+        style hides text.
         """
         if not self._open.stack and name not in dict(self._outer):
             self._outer.append((name, content))

@@ -39,8 +39,8 @@ def to_preview_text(html: str) -> str:
     """Return the first visible text of HTML, for a preview. It is fast, since it runs for every message that has only
     HTML.
 
-    Reading stops after enough text. Quoted mail, and pieces with unprintable characters, do not count as such text, but
-    are returned too.
+    Reading stops when there is enough text for a preview. The result also includes quoted mail and pieces with
+    unprintable characters, but these do not count as enough.
     """
     writer, written, length = TextWriter(), 0, 0
 
@@ -133,8 +133,8 @@ class TextWriter:
         self._word("  " * min(len(self.lists) - 1, 10) + sign)
 
     def _end_link(self, address: str, start: int) -> None:
-        """End a link: write its address in parentheses, unless its text already shows it. `start`: the number of pieces
-        before its text.
+        """End a link: write its address in parentheses, unless its text already shows it. `start`: the index in
+        `pieces` at which the text of the link begins.
         """
         address = decode_attribute(address).strip()
         if not address.lower().startswith(("http://", "https://", "mailto:", "tel:")) or start == len(self.pieces):
@@ -310,8 +310,8 @@ class _MarkdownWriter(TextWriter):
         self.breaks, self.gap = -1, False  # the item's text follows its sign
 
     def _end_header(self) -> None:
-        """Write the line of dashes that GitHub Flavored Markdown requires after the header row of a table. Only if the
-        row consists of at least two header cells.
+        """Write the line of dashes that GitHub Flavored Markdown requires after the header row of a table. Nothing is
+        written unless the row consists of at least two header cells.
         """
         if self.header_cells >= 2 and self.tables == 1 and self.breaks <= 0:
             self._break(1)

@@ -96,8 +96,8 @@ class OpenElement:
 
 @dataclass
 class OpenElements:
-    """The stack of open elements. A place is an index in this stack; indexes by name and kind find elements without a
-    search.
+    """The stack of open elements. In all methods, `place` is a position in this stack, from 0 for the outermost
+    element. Tables of places by name and kind make it possible to find elements without a search.
     """
 
     stack: list[OpenElement] = field(default_factory=list)
@@ -199,8 +199,8 @@ class OpenElements:
         return closed
 
     def _forget(self, element: OpenElement, place: int) -> bool:
-        """Remove an element from the indexes. `place`: its index in the stack. Returns whether it also ends formatting
-        elements inside it, as a table cell does.
+        """Remove an element from the tables that find elements by name and kind. `place`: its index in the stack.
+        Returns whether the element, such as a table cell, also ends all formatting elements inside it.
         """
         name = element.name
         self._places[name].pop()
@@ -246,8 +246,10 @@ class OpenElements:
     # --- closing ---
 
     def places_to_close_first(self, name: str) -> Iterator[int]:
-        """Yield the stack indexes of elements that must be closed before an element of this name opens, in order; -1
-        for none. Indexes are computed one by one, so close each element before asking for the next.
+        """Yield the stack indexes of elements that must be closed before an element of this name opens, in order. An
+        index of -1 means that there is nothing to close.
+
+        Each index is computed only when it is requested, so close each element before you request the next.
         """
         if name == "li":
             yield self._place_of_item("li")
@@ -364,8 +366,8 @@ class ElementsBeyondLimit:
         return self._names[name] > 0
 
     def keeps_open(self, name: str) -> bool:
-        """Whether a closing tag of this name cannot close an element within the limit. Either the name is that of
-        inline formatting, or a table, cell or similar element beyond the limit stops it.
+        """Whether a closing tag of this name must not close an element within the limit. This is so if the name is that
+        of inline formatting, or if a table, cell or similar element is open beyond the limit.
         """
         return name not in SPECIAL_ELEMENTS or any(self._names[each] for each in SCOPE_ELEMENTS)
 
@@ -458,8 +460,11 @@ class TreeBuilder:
         self._note_cover(name, style, facts.declared)
 
     def _doubts_of(self, style: Style, outer: dict[str, HiddenPiece] | None) -> dict[str, HiddenPiece]:
-        """Return the styles of an element that may hide text but whose effect is unknown, by name, each with a mark so
-        that it is counted once. `outer`: the same for its parent.
+        """Return the styles of an element that may hide text but whose effect is unknown, by name. `outer`: the same
+        for its parent.
+
+        The value for each name records whether the style was counted already. An element shares it with its parent, so
+        that an inherited style is counted once.
         """
         if outer and len(outer) == len(style.unjudged) and all(name in outer for name in style.unjudged):
             return outer
@@ -573,8 +578,12 @@ class TreeBuilder:
         return True
 
     def _pop(self, place: int, else_write: str = "", *, by_its_tag: bool = False) -> None:
-        """Close the element at this stack index and all elements inside it. If the index is -1, write a closing tag
-        named `else_write` instead, unless that is empty: it may begin a new line. `by_its_tag`: its own tag closes it.
+        """Close the element at stack index `place` and all elements inside it. The closing tags of visible ones are
+        written.
+
+        For index -1, no element is closed. A closing tag named `else_write` is written instead, since it may begin a
+        new line; nothing is written if that name is empty. `by_its_tag`: whether the element's own closing tag was
+        read.
         """
         if place < 0:
             if else_write and not self._style_around("").hidden:
