@@ -1,6 +1,6 @@
-"""Connected mailboxes: owners, sharing, sign-ins, state, sender addresses, and OAuth applications.
+"""Reads and writes connected mailboxes: owners, sharing, sign-ins, status, sender addresses, and OAuth applications.
 
-Secrets are returned only by `Accounts.get_connection` and `OAuthLogins`.
+Only `Accounts.get_connection`, `OAuthLogins` and `OAuthApps` return secrets.
 """
 
 import json
@@ -246,7 +246,10 @@ def _connection_columns(connection: Connection) -> dict[str, str]:
 
 
 def _error_values(error: AccountError | None) -> tuple[str | None, str | None, str | None]:
-    """Return code, message and fault of an error, in the order of ERROR_COLUMNS; three times None without an error."""
+    """Return the code, message and exact cause (`fault`) of an error; three times None without an error.
+
+    The order is that of ERROR_COLUMNS.
+    """
     if error is None:
         return None, None, None
     return error.code, error.message, None if error.fault is UNSET else error.fault
@@ -412,19 +415,19 @@ class OAuthLogins:
         self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
 
     def confirm(self, account_id: str, via: SendsVia) -> None:
-        """Record that the stored sign-in works: set the status to `connecting`, clear the error, and store how the
-        mailbox sends.
+        """Record that the stored sign-in works: set the status to `connecting`, and clear the error.
 
-        The refresh token is not written, since a newer one may have been stored during the test of the sign-in. Call it
-        inside a transaction.
+        `via`: whether the mailbox sends by SMTP or by Microsoft Graph; it is stored. The refresh token is not written,
+        since a newer one may have been stored during the test of the sign-in. Call it inside a transaction.
         """
         change = {"status": "connecting", "met_sending": 0} | dict.fromkeys(ERROR_COLUMNS)
         self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
         self.set_sends_via(account_id, via)
 
     def set_sends_via(self, account_id: str, via: SendsVia) -> None:
-        """Store how an Outlook mailbox sends. Does nothing for other providers or a removed mailbox. Runs in a
-        transaction of its own.
+        """Store whether an Outlook mailbox sends by SMTP or by Microsoft Graph.
+
+        Does nothing for other providers or a removed mailbox. Runs in a transaction of its own.
         """
         with self._database.transaction():
             sql = "UPDATE accounts SET connection = json_set(connection, '$.sendsVia', ?) WHERE id = ?"

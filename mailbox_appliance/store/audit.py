@@ -69,11 +69,13 @@ def write_log_end(database: Database, count: int, head: str) -> None:
 
 
 class LogRechainer:
-    """Computes the HMACs of all rows of an audit log again, when the store gets a new key. Add the rows from the first
-    one on.
+    """Computes the HMACs of all rows of an audit log again, when the store gets a new key.
 
-    `seal` and `head`: the functions that compute, with the new key, the HMAC in a row and the one that the next row is
-    chained to. `each`: called now and then with the number of rows done and the total.
+    Add the rows from the first one on.
+
+    - seal: computes the HMAC of a row with the new key.
+    - head: computes, with the new key, the HMAC that the next row is chained to.
+    - each: called now and then with the number of rows done and the total.
     """
 
     def __init__(
@@ -174,9 +176,9 @@ SYSTEM_ACTOR = Actor("system")
 
 @dataclass(frozen=True, order=True)
 class ActByOther:
-    """A kind of action by somebody else that concerned a member on one day (UTC, such as `2026-01-31`).
+    """An action of one kind, on one day, that concerned a member and that somebody else took.
 
-    `by`: the kind of the actor, such as `session` or `api_key`.
+    `day`: in UTC, such as `2026-01-31`. `by`: the kind of the actor, such as `session` or `api_key`.
     """
 
     day: str
@@ -284,12 +286,13 @@ class Audit:
         return bool(self._database.value(asked, actions))
 
     def list_acts_by_others(self, member_id: str, since: str) -> tuple[ActByOther, ...]:
-        """Return the successful actions by others that concerned a member, oldest first: each kind of action once per
-        day.
+        """Return the successful actions by others that concerned a member, oldest first.
 
-        `api_key.use` stands for all use of the member's API keys that somebody else created. Restores are included,
-        since they concern everybody. `since`: a timestamp, or the beginning of one. Pass the same value in many
-        requests, so that the result can be cached.
+        An action that was taken several times on one day appears once for that day. `api_key.use` stands for all use of
+        the member's API keys that somebody else created. Restores are included, since they concern everybody.
+
+        `since`: only actions from this timestamp on; the beginning of a timestamp is enough. Pass the same value in
+        many requests, so that the result can be cached.
         """
         about, restored, used = (member_id, since, member_id), (since, member_id), (since, member_id)
         found = self._database.cached_row(_DONE_BY_OTHERS, (*about, *restored, *used))
@@ -309,7 +312,10 @@ class Audit:
 
     @contextmanager
     def exclusive_check(self) -> Iterator[None]:
-        """Prevent other checks of the audit log inside this context. Raises LogBeingChecked if one is running."""
+        """Context manager: prevent other checks of the audit log until the block ends.
+
+        Raises LogBeingChecked if a check is running.
+        """
         if not self._checking.acquire(blocking=False):
             raise LogBeingChecked(retry_after=_RETRY_CHECK_AFTER)
         try:
@@ -320,8 +326,8 @@ class Audit:
     def rechain(self, key: bytes, each: Callable[[int, int], None]) -> AuditCheck:
         """Compute the HMACs of all rows again with another key. Use it only in a copy of the store.
 
-        If the log was altered, the new log is found altered at the same row, which the result describes. A transaction
-        has a thousand rows. `each`: called now and then with the number of rows done and the total.
+        If the log was altered, the new log is found altered at the same row, which the result describes. Each
+        transaction writes a thousand rows. `each`: called now and then with the number of rows done and the total.
         """
         to = Audit(self._database, key, self._clock)
         sealer = LogRechainer(self._database, to._head, to._seal, each)

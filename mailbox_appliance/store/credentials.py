@@ -1,4 +1,4 @@
-"""Sessions, API keys, single-use tokens and failed sign-ins. Only the hashes of tokens are stored."""
+"""Reads and writes sessions, API keys, single-use tokens and failed sign-ins. Only the hashes of tokens are stored."""
 
 import hmac
 import json
@@ -84,11 +84,11 @@ class Credentials:
         return self._find_session(token_hash) or self._find_key(token_hash)
 
     def find_by_id(self, credential_id: str, member_id: str) -> FoundCredential | None:
-        """Return the current permissions for work that an earlier request scheduled; None if they have ended.
+        """Return the credential of an earlier request with its current permissions, for work which that request
+        scheduled.
 
-        `credential_id` and `member_id`: the credential and the member of that request. An API key must not be revoked.
-        For a session only the member must exist: the session may have ended, and scheduled work remains valid after
-        that.
+        `credential_id` and `member_id`: the credential and the member of that request. Returns None if the API key was
+        revoked, or if the member no longer exists. A session may have ended: the work that it scheduled remains valid.
         """
         row = self._database.row(_KEY_BY_ID, (credential_id,))
         if row is not None:
@@ -492,10 +492,11 @@ class LoginAttempts:
 
     @contextmanager
     def reserve(self, limits: Mapping[str, int]) -> Iterator[None]:
-        """Count a running sign-in attempt until the context ends, so that parallel attempts cannot exceed a limit.
+        """Context manager: count a running sign-in attempt until the block ends, so that parallel attempts stay in the
+        limits.
 
         `limits`: bucket, such as an email or client address -> maximum of failures. Raises Throttled if failures and
-        running attempts reach a limit. The reservation is in memory only; call `record_failure` if the attempt fails.
+        running attempts reach a limit. The count is in memory only; call `record_failure` if the attempt fails.
         """
         with self._lock:
             self.require_room(limits)

@@ -171,10 +171,10 @@ class Database:
 
     @contextmanager
     def progress_handler(self, every: int, look: Callable[[], None]) -> Iterator[None]:
-        """Call `look` during long statements of this thread, after every `every` virtual machine steps of SQLite.
+        """Context manager: until the block ends, call `look` regularly during long statements of this thread.
 
-        `look` can report progress or let other threads run. An exception in it ends the statement and is raised to the
-        caller.
+        `every`: number of SQLite's virtual machine steps between two calls. `look` can report progress or let other
+        threads run. If it raises an exception, the statement ends and the caller gets the exception.
         """
 
         def has_to_end() -> bool:
@@ -194,7 +194,7 @@ class Database:
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        """Execute all statements inside this context, or none of them if it raises.
+        """Context manager: a transaction. All statements of the block are committed, or none of them if it raises.
 
         `durable`: wait until the commit is on the disk, so that it survives a power failure. Other commits may be lost
         in a power failure, but are never half written. A nested transaction becomes part of the outer one; if the inner
@@ -215,7 +215,9 @@ class Database:
 
     @contextmanager
     def block_writers(self) -> Iterator[None]:
-        """Keep all other threads of this process from writing inside this context. Use it only for moments."""
+        """Context manager: keep all other threads of this process from writing until the block ends. Keep the block
+        short.
+        """
         with self._writing:
             yield
 
@@ -267,8 +269,9 @@ class Database:
             return list(self._opened)
 
     def disable_checkpoints(self) -> None:
-        """Keep all open connections from checkpointing a write-ahead log when they close, for their own or an attached
-        file.
+        """Keep all open connections from checkpointing a write-ahead log when they close.
+
+        This applies to the store's own log, and to those of attached databases.
         """
         for connection in self._list_opened():
             with suppress(apsw.ConnectionClosedError):  # a connection that failed while it was opened
@@ -326,7 +329,7 @@ _LEAST_FREE = 64 * 1024
 
 @contextmanager
 def failures_as_unusable(folder: Path, *, then: str = "") -> Iterator[None]:
-    """Turn errors of the disk or of SQLite inside this context into StoreUnusable.
+    """Context manager: raise StoreUnusable instead of an error of the disk or of SQLite in the block.
 
     `folder`: the data directory, for the message. `then`: a sentence that ends the message, such as "Nothing was
     changed."

@@ -8,8 +8,11 @@ far the attempt may have come. Statuses, and the methods that change them:
        |         requeue |  | begin_sending, when it is due
        `--accept-------> queued --cancel, fail_queued--> failed      uncertain --confirm, resolve--> succeeded | failed
 
-"Shown" means that a client has received the operation in a response, or is about to. The "local copy" of a sent message
-is the one that the appliance shows in the folder Sent at once, and files there on the server later.
+- (none): there is no row.
+- shown: a response has contained the ID of the operation, or is about to.
+
+The "local copy" of a sent message is the one that the appliance shows in the folder Sent at once. Later the appliance
+files that copy in Sent on the server.
 """
 
 import json
@@ -234,7 +237,7 @@ class Deliveries:
         return AcceptedDelivery(to_delivery(row), warnings_of(row), is_new=False, is_shown=bool(row[10]))
 
     def mark_shown(self, operation_id: str) -> bool:
-        """Record that a client is about to receive the operation in a response; from now on it cannot be withdrawn.
+        """Record that a response is about to contain the operation's ID. From now on the operation cannot be withdrawn.
 
         Returns False if it has been withdrawn.
         """

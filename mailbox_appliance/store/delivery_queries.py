@@ -129,7 +129,7 @@ def to_work(row: Row, wire: Content) -> DeliveryWork:
 
 
 def to_open_delivery(row: Row) -> OpenDelivery:
-    """Convert a row of SELECT_OPEN to a record without the message."""
+    """Convert a row of SELECT_OPEN to the record of an operation that has not ended. The record lacks the message."""
     return OpenDelivery(row[0], row[1], Phase(row[2]), bool(row[3]), row[4])
 
 
@@ -322,7 +322,8 @@ class DeliveryLists:
     def get(self, account_id: str, operation_id: str, member_id: str) -> tuple[Delivery, tuple[str, ...]]:
         """Return an operation that this member may see, and its warnings. Raises NotFound.
 
-        A member may see their own operations, and all scheduled ones, if a client has received them in a response.
+        A member may see their own operations, and all scheduled ones. An operation whose ID no response has contained
+        yet is not found.
         """
         row = self._database.row(
             f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d"
@@ -334,8 +335,9 @@ class DeliveryLists:
         return to_delivery(row), warnings_of(row)
 
     def get_sender_id(self, account_id: str, operation_id: str) -> str:
-        """Return the ID of the member who submitted an operation. Raises NotFound, also if no client has received the
-        operation.
+        """Return the ID of the member who submitted an operation.
+
+        Raises NotFound, also if no response has contained the operation's ID yet.
         """
         sql = "SELECT member_id FROM delivery_operations WHERE id = ? AND account_id = ? AND shown"
         member_id = self._database.value(sql, (operation_id, account_id))
@@ -621,7 +623,7 @@ class TrafficHistory:
     ) -> Mapping[int, Mapping[str, int]]:
         """Return step number -> status -> number of operations that this member may see.
 
-        `accounts`: mailbox IDs as a JSON array. `since`: begin of step 0. `step`: length of a step in seconds. Steps
+        `accounts`: mailbox IDs as a JSON array. `since`: start of step 0. `step`: length of a step in seconds. Steps
         without operations are missing.
         """
         values = self._step_values(accounts, since, step) | {
@@ -635,9 +637,10 @@ class TrafficHistory:
         return found
 
     def count_arrivals(self, accounts: str, since: datetime, until: datetime, step: int) -> Mapping[int, int]:
-        """Return step number -> number of messages that the server received then, without sent messages and drafts.
+        """Return step number -> number of messages that the server received in that step, without sent messages and
+        drafts.
 
-        `accounts`: mailbox IDs as a JSON array. `since`: begin of step 0. `until`: end, exclusive. `step`: length of a
+        `accounts`: mailbox IDs as a JSON array. `since`: start of step 0. `until`: end, exclusive. `step`: length of a
         step in seconds. Steps without messages are missing.
         """
         bounds = {"low": first_number(to_millis(since)), "high": first_number(to_millis(until))}

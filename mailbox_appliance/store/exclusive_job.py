@@ -57,10 +57,11 @@ class ExclusiveJob:
 
     @contextmanager
     def run(self, kind: JobKind) -> Iterator[Progress]:
-        """Hold the lock inside this context, and yield the callback to report progress. Raises StoreAtWork if it is
-        held.
+        """Context manager: hold the lock until the block ends, and yield the callback with which the job reports
+        progress.
 
-        The callback raises BrokenOff after `cancel` was called, which ends the job.
+        Raises StoreAtWork if another job holds the lock. After `cancel` was called, the callback raises BrokenOff,
+        which ends the job.
         """
         with self._guard:
             if self._now is not None:

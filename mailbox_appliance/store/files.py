@@ -174,11 +174,11 @@ def certificate_state(tls: Path) -> tuple[object, ...]:
 
 
 def read_unchanged(tls: Path, look: Callable[[Path, Path], T], unless: type[Exception]) -> T:
-    """Call `look` with the paths of certificate and key in the folder `tls`, and return its result.
+    """Return the result of `look`, a function that reads the HTTPS certificate and its key while they may be replaced.
 
-    If the files changed during the call, `look` is called again, a few times at most. `unless`: an exception of `look`
-    that may come from such a change; it is raised only if the files did not change. Other exceptions are raised at
-    once.
+    `look` gets the paths of both files, which are in the folder `tls`. If the files changed during the call, it is
+    called again, a few times at most. `unless`: the exception that `look` may raise because of such a change; it is
+    raised to the caller only if the files did not change, or at the last attempt.
     """
     tries_left = _READ_TRIES
     while True:

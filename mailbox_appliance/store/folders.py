@@ -1,4 +1,5 @@
-"""The mirrored folders of a mailbox: paths, roles, and the sync state of each (UIDVALIDITY, UIDNEXT, HIGHESTMODSEQ).
+"""Reads and writes the mirrored folders of a mailbox: paths, roles and sync states (UIDVALIDITY, UIDNEXT,
+HIGHESTMODSEQ).
 
 A label folder is a folder of a server with labels, such as Gmail: its messages are stored in the folder of all mail,
 and the label folder only shows them. A message is gone if its folder no longer contains it and it was not found in
@@ -85,8 +86,9 @@ class Folders:
         return None if row is None else _to_mirrored(row)
 
     def find(self, account_id: str, name: str) -> MirroredFolder | None:
-        """Return the folder with this ID, role, path or name, tried in this order; None if none matches. For input by
-        people.
+        """Return the folder whose ID, role, path or name is `name`, tried in this order; None if none matches.
+
+        It is meant for input by people.
         """
         row = self._database.row(
             f"{_SELECT} WHERE a.id = :account AND (f.id = :name OR f.role = lower(:name) OR f.path = :name"
@@ -156,12 +158,13 @@ class Folders:
         return self.list(account_id)
 
     def detach_unlabeled(self, account_id: str, home: str) -> bool:
-        """Mark messages as `gone` that a release without support for labels mirrored, so that the next sync finds them
-        again.
+        """Mark the messages as `gone` that an older release, without support for labels, has mirrored.
 
-        Such a release may have stored a message once for each of its labels. Sync then recognizes one of these rows,
-        and the others are deleted. `home`: path of the folder of all mail. Returns whether sync has to find any message
-        again. If interrupted, call it again. Do not call it during a sync of the mailbox.
+        Such a release may have stored a message once for each of its labels. The next sync recognizes one of these
+        rows, and the others are deleted. `home`: path of the folder of all mail.
+
+        Returns whether the next sync must compare the folders again. If this call is interrupted, call it again. Do not
+        call it during a sync of the mailbox.
         """
         folders = self.list(account_id)
         refuge = next((folder.number for folder in folders if folder.path == home), None)

@@ -106,11 +106,12 @@ def record_server_copy(database: Database, account: int, folder: int, message_id
 
 
 def _replace_doubles(database: Database, account: int, doubles: Sequence[int], ours: ProviderIds) -> None:
-    """Delete the rows that sync made for a local draft or sent copy, and move the local message to the provider's
+    """Delete the rows that sync made for a local draft or sent copy, and assign the local message to the provider's
     thread.
 
-    `doubles`: numbers of those rows. `ours`: the local message with the provider's IDs. If its thread has no provider's
-    ID yet, it gets this one, so that the thread ID that clients know stays valid.
+    `doubles`: row numbers of the rows to delete. `ours`: the local message with the provider's IDs. If the message's
+    present thread has no provider's ID yet, it becomes the provider's thread. So its thread ID, which clients know,
+    stays valid.
     """
     is_new = database.value(_THREAD_IS_NEW, (ours.number,)) is not None
     if is_new:
@@ -235,8 +236,9 @@ def add_batch(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingM
 
 
 def _reattach_moved(database: Database, place: ArrivalPlace, batch: Iterable[ArrivingMessage]) -> frozenset[int]:
-    """Move those messages to this folder that are stored elsewhere under the same provider's ID, and return their
-    UIDs.
+    """Find messages of the batch that are stored in other folders, by the provider's ID, and move them to this folder.
+
+    Returns their UIDs.
     """
     named = [to_sighting(message, parsed) for message, parsed in batch if message.provider_id is not None]
     return moves.reattach_messages(database, place.account, place.folder, named) if named else frozenset()
@@ -256,7 +258,7 @@ def fill_batch(database: Database, place: ArrivalPlace, batch: Sequence[Arriving
 
 
 def _load_known(database: Database, place: ArrivalPlace, uids: Iterable[int]) -> dict[int, _KnownMessage]:
-    """Return UID -> stored message, for those of these UIDs that the folder has."""
+    """Return UID -> stored message. UIDs that are not stored in the folder are left out."""
     return {uid: _KnownMessage(*row) for uid, *row in database.rows(_SELECT_KNOWN, (as_json(uids), place.folder))}
 
 
@@ -552,8 +554,10 @@ class MailboxWriter:
                 self.set_uid(copy.message_id, None)
 
     def drop_pending(self, message_id: str) -> None:
-        """Delete a draft or sent copy that the server does not have, because another row takes its place. Call it
-        inside a transaction.
+        """Delete a draft or sent copy that the server does not have, because another row of the same message replaces
+        it.
+
+        Call it inside a transaction.
         """
         number = self._database.value("SELECT number FROM messages WHERE id = ? AND uid IS NULL", (message_id,))
         if number is not None:

@@ -1,4 +1,4 @@
-"""Members and their password hashes."""
+"""Reads and writes members and their password hashes."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -63,8 +63,9 @@ class Members:
         return tuple(map(_to_member, self._select("ORDER BY m.created_at, m.id")))
 
     def find_with_password(self, email: str) -> tuple[Member, str | None] | None:
-        """Return the member with this email address, and the password hash (None: no password yet); None if no member
-        has it.
+        """Return the member with this email address, and the hash of the password; None if no member has this address.
+
+        The hash is None if the member has not set a password yet.
         """
         for row in self._select(_BY_EMAIL, email=email, exact=exact_key(email), key=email_key(email)):
             return _to_member(row), row[9]
@@ -149,12 +150,12 @@ class Members:
         self._database.run(MEMBERS.delete().where(MEMBERS.id == member_id))
 
     def find_awaited_admin(self, but_for: str = "") -> tuple[str, str] | None:
-        """Return the email address and link expiry of the administrator that the appliance waits for; None if it need
-        not wait.
+        """Return the administrator who still has to set the first password: email address, and expiry of the link for
+        it.
 
-        The appliance waits for an administrator to set a password if no active administrator has one. The link must
-        last at least another hour, and no API key may have seen it; of several links, the one that expires last is
-        returned. Without such a link the result is None. `but_for`: ID of a member to ignore.
+        Returns None if an active administrator already has a password, or if no administrator has a usable link. A link
+        is usable if it lasts at least another hour and no API key may have seen it. Of several links, the one that
+        expires last is returned. `but_for`: ID of a member to ignore.
         """
         if self._database.row(_HAS_PASSWORD, {"id": but_for}) is not None:
             return None
@@ -172,10 +173,10 @@ class Members:
         self._database.run(MEMBERS.update(**change).where(MEMBERS.id == member_id))
 
     def _require_free_email(self, email: str, member_id: str | None = None) -> None:
-        """Raise EmailTaken if a member stored under `exact_key` has an equal address, which the unique index cannot
-        notice.
+        """Raise EmailTaken if a member whose key is an `exact_key` already has an address that counts as equal to
+        `email`.
 
-        `member_id`: a member to ignore.
+        The unique index of the table cannot notice that. `member_id`: a member to ignore.
         """
         key = email_key(email)
         if any(found != member_id and email_key(one) == key for found, one in self._database.rows(_BY_SPELLING)):

@@ -520,10 +520,10 @@ class ThreadAssigner:
         return thread
 
     def _assign_by_provider(self, one: JoiningMessage, base: str, provided: str) -> _Thread:
-        """Return the thread with the provider's thread ID `provided`; give a thread this ID if there is none.
+        """Return the thread that has the provider's thread ID `provided`.
 
-        That is the thread with the ID in `one.proposed`, if it has no provider's ID yet; otherwise a new thread.
-        `base`: the subject without prefixes such as Re.
+        If there is none, the thread with the ID `one.proposed` gets the provider's ID, provided that it has none yet.
+        Otherwise a new thread is created. `base`: the subject without prefixes such as Re.
         """
         thread = self._provided.get(provided)
         if thread is None:
@@ -536,8 +536,9 @@ class ThreadAssigner:
         return thread
 
     def _find_unclaimed(self, identity: str, provided: str) -> _Thread | None:
-        """Return the thread with the ID `identity` if it has no provider's ID yet, and store `provided` as that;
-        otherwise None.
+        """Return the thread with the ID `identity`, after storing `provided` as its provider's ID.
+
+        Returns None, and stores nothing, if there is no such thread or it already has a provider's ID.
         """
         for thread in self._find_proposed(identity):
             if thread.provided is None:

@@ -3,7 +3,8 @@
     in a folder, with its UID --detach--> gone: no UID, still readable --reattach--> in the folder where it was seen
                                             `--purge: not found after every folder was checked--> (deleted)
 
-A message that sync sees in a folder is recognized as one that is gone in one of these ways:
+Sync compares the messages that it sees in a folder with the stored messages that are gone. Two messages count as the
+same in these cases:
 
 - If the provider has message IDs, that ID alone decides, even if the stored message is not gone from its place yet.
 - Otherwise Message-ID, size and date at the server must agree, the date to the second (RFC 9051 2.3.3).
@@ -205,7 +206,7 @@ def evacuate_folder(database: Database, folder: int, refuge: int) -> None:
 
 
 def detach_without_provider_id(database: Database, folder: int) -> None:
-    """Mark those messages of a folder (row number) as `gone` that have no provider's ID, so that sync finds them again.
+    """Mark the messages without a provider's ID in a folder (row number) as `gone`, so that sync finds them again.
 
     They stay in the folder. Each batch is a transaction.
     """
@@ -268,11 +269,11 @@ def _match_by_fingerprint(
 def _unambiguous_gone(
     database: Database, account: int, sightings: Sequence[MessageIdentity]
 ) -> dict[_Fingerprint, list[int]]:
-    """Return the stored messages marked `gone` without Message-ID that exactly one seen message matches by size and
-    date.
+    """Return the stored `gone` messages without Message-ID that can be recognized by size and date alone.
 
-    Messages that share size and date with another one are left out. The result is fingerprint -> list with one row
-    number.
+    That is so if exactly one gone message and exactly one seen message have this size and date. The result is the
+    fingerprint (size and date) -> a list with one row number. `account`: row number of the mailbox. `sightings`: the
+    messages that sync saw.
     """
     seen = Counter(_fingerprint_of(sighting) for sighting in sightings if sighting.message_id is None)
     gone: dict[_Fingerprint, list[int]] = {}

@@ -80,7 +80,8 @@ def detect_format(file: Path, key_file: Path) -> int:
 def require_plain_format(file: Path, number: int) -> None:
     """Raise an error unless `number` is a format that releases wrote to unencrypted files: 3 or 4.
 
-    It is StoreNewer for a format of a newer release, and StoreUnusable for others. `file`: the store, for the message.
+    Raises StoreNewer for a format of a newer release, and StoreUnusable for any other number. `file`: the store, for
+    the message.
     """
     if number > format_5.NUMBER:
         raise StoreNewer(file=file, format=number, known=format_5.NUMBER)

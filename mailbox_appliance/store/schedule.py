@@ -1,4 +1,4 @@
-"""Delivery tasks that are due, with the times of their next attempts.
+"""Finds the delivery tasks that are due (whose planned time has come), and plans the next attempts.
 
 - scheduled messages to send
 - evidence checks: searches for the message of an uncertain operation in Sent and the inbox
@@ -243,7 +243,9 @@ class SentCopies:
             )
 
     def await_provider(self, operation_id: str, seconds: float) -> None:
-        """Plan the next look for a copy that the provider itself will file, `seconds` from now. Adds no warning."""
+        """Plan when to look again for a copy that the provider itself will file: `seconds` from now. Adds no
+        warning.
+        """
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"

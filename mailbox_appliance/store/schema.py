@@ -1,4 +1,4 @@
-"""The tables and triggers that a store of this format must have.
+"""Compares the tables and triggers of a store with those that its format requires, and restores triggers.
 
 A missing table is reported as damage. A missing or changed trigger is restored, with a warning in the log: without the
 triggers, rows of the audit log could be changed.

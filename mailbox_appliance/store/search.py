@@ -141,7 +141,7 @@ class SearchPlace:
     """The part of one mailbox that is searched. All numbers are row numbers.
 
     - folders: the folders to search.
-    - excluded: the other folders, if the caller named none: spam and trash.
+    - excluded: spam and trash, if the caller named no folders; otherwise empty.
     - is_named: whether the caller named folders.
     - shown: folders that stand for labels, searched instead of `folders`; their messages are stored in all mail.
     """

@@ -1,4 +1,6 @@
-"""Counts of the store's content for `/metrics`. They are read from indexes and small tables, in milliseconds."""
+"""Counts the content of the store for `/metrics`. The counts are read from indexes and small tables, in
+milliseconds.
+"""
 
 from dataclasses import dataclass
 
@@ -34,7 +36,7 @@ class MailboxStats:
     """Figures of one mailbox for `/metrics`.
 
     - last_sync_at: time of the last complete sync, in seconds since 1970; None if there was none.
-    - messages: number of messages that the server last reported.
+    - messages: number of messages in the mailbox, as the server last reported it.
     - missing: number of messages whose body is not mirrored yet, counted up to MOST_MISSING.
     """
 

@@ -105,7 +105,8 @@ class BackupListing:
 def scan_backups(folder: Path, known: KnownPlaces = NO_KNOWN_PLACES) -> BackupListing:
     """Return the content of the folder `backups` of a data directory; empty lists if there is none.
 
-    `known`: files of backups by ID, from an earlier listing; of several copies of a backup, such a file is listed.
+    If several files are copies of the same backup, only one is listed. `known`: backup ID -> file, from an earlier
+    listing. The file listed then is preferred to its copies.
     """
     found: dict[str, list[tuple[Path, Manifest]]] = {}
     strays: list[UnlistedFile] = []
@@ -157,9 +158,10 @@ def sort_newest_first(found: Iterator[Backup]) -> tuple[Backup, ...]:
 
 
 def _rank_copy(known: Path | None, copy: tuple[Path, Manifest]) -> tuple[bool, bool, bool, str]:
-    """Return a sort key for copies of the same backup; the copy with the lowest key is listed.
+    """Return a sort key for the files that are copies of one backup; the file with the lowest key is listed.
 
-    `known`: the file of this backup in an earlier listing, which sorts first.
+    `copy`: a file and its manifest. `known`: the file that an earlier listing showed for this backup; it has the lowest
+    key.
     """
     file, manifest = copy
     return file != known, file.is_symlink(), not _is_original_name(file.name, manifest), file.name
@@ -215,10 +217,11 @@ _CLOCK_TOLERANCE = timedelta(minutes=5)
 
 
 def select_superfluous(made: Collection[datetime], now: datetime, *, days: int, weeks: int) -> set[datetime]:
-    """Return those of the times `made` at which backups were made that may be removed.
+    """Select the backups that may be removed, and return the times at which they were made.
 
-    Kept are the newest backup of each of the latest `days` days that have one, and of each of the latest `weeks` weeks
-    that have one. Times in the future are kept and not counted: the clock was wrong then, or is wrong now.
+    `made`: the times of all backups. The newest backup is kept of each of the latest `days` days that have one, and of
+    each of the latest `weeks` weeks that have one. Times in the future are kept and not counted: the clock was wrong
+    then, or is wrong now.
     """
     past = sorted((moment for moment in made if not is_in_future(moment, now)), reverse=True)
     kept = {*_newest_of_each(past, days, _day_of), *_newest_of_each(past, weeks, _week_of)}
@@ -226,7 +229,7 @@ def select_superfluous(made: Collection[datetime], now: datetime, *, days: int, 
 
 
 def is_in_future(moment: datetime, now: datetime) -> bool:
-    """Whether a moment is more than 5 minutes after `now`, so that the clock was wrong then or is wrong now."""
+    """Whether a moment is more than 5 minutes after `now`. If so, the clock was wrong then or is wrong now."""
     return moment > now + _CLOCK_TOLERANCE
 
 
@@ -328,7 +331,10 @@ class Backups:
         return tuple(gone)
 
     def stop(self, within: float = 5.0) -> None:
-        """End a running backup or verification, and wait up to `within` seconds for the backup. Later ones fail."""
+        """End a running backup or verification, and wait up to `within` seconds for the backup to end.
+
+        All later backups and verifications fail.
+        """
         self._stopping.set()
         if self._making.acquire(timeout=within):
             self._making.release()

@@ -84,7 +84,7 @@ _TOGETHER, _PAUSE = 4, 0.001
 
 
 class BrokenStream(Exception):
-    """Chunk `number` of an encrypted stream was changed or moved."""
+    """Error: chunk `number` of an encrypted stream was changed or moved."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"chunk {number} was changed or moved")
@@ -220,9 +220,12 @@ class AuditEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Manifest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Description of a backup, stored unencrypted at its beginning.
 
-    `format`: of the store in the backup. `version`: the release that made the backup. `slots`: the ways to unlock its
-    key. `own_passphrase`: whether it opens only with the passphrase that it was made with, even beside its own store.
-    `audit`: the end of the audit log, for a store of format 5. `size`: of the whole file, in bytes.
+    - format: format of the store in the backup.
+    - version: the release that made the backup.
+    - slots: the ways to unlock its key.
+    - own_passphrase: whether the backup was made with a passphrase, without which the store's key does not open it.
+    - audit: the end of the audit log, for a store of format 5.
+    - size: size of the whole file in bytes.
     """
 
     backup: Literal[1] = 1
@@ -460,7 +463,7 @@ def write_container(
 ) -> Manifest:
     """Write a new backup file, readable by its owner only, sync it to the disk, and return its manifest.
 
-    `key`: the key of the store; `slots`: the ways to unlock it, of which those that suit a backup are written.
+    `key`: the key of the store. `slots`: the ways to unlock it; `slots_for_backup` selects those that are written.
     `passphrase`: if given, the backup can be opened only with it. On an error, an incomplete file is left.
     """
     kek, slots = b"", slots_for_backup(tuple(slots))
@@ -503,8 +506,8 @@ def find_backup_id(file: Path) -> str | None:
 def open_container(file: Path, *, passphrase: str | None = None, key: StoreKey | None = None) -> "Container":
     """Open a backup, and check that its manifest is authentic.
 
-    `key`: the key of a store, tried first; otherwise the backup is opened with the key and `passphrase` of its own.
-    Raises BackupUnusable or one of its subclasses.
+    `key`: the key of a store, tried first. If it does not fit, the backup's own key is unlocked, with `passphrase` if
+    it needs one. Raises BackupUnusable or one of its subclasses.
     """
     with _open_backup(file) as stream:
         manifest, text, seal = read_header(file, stream)
@@ -674,8 +677,9 @@ def _make_stream(manifest: Manifest, stream_key: bytes) -> Stream:
 
 @contextmanager
 def _open_backup(file: Path) -> Iterator[BinaryIO]:
-    """Open a backup file for reading. Raises NotABackup for anything but a regular file, BackupUnusable for disk
-    errors.
+    """Yield a backup file, opened for reading, and close it when the block ends.
+
+    Raises NotABackup for anything but a regular file, and BackupUnusable for disk errors.
     """
     try:
         handle = os.open(file, os.O_RDONLY | NO_WAIT)  # Opening a pipe would block.

@@ -73,11 +73,11 @@ def stage_backup(
     passphrase: str | None = None,
     audit: AuditEnd | None = None,
 ) -> Iterator[StagedBackup]:
-    """Write a backup under a hidden name and verify it by reading it back.
+    """Yield a new backup under a hidden name, already verified by reading it back.
 
-    Unless the caller publishes it inside this context, it is deleted at the end. `folder`: the data directory.
-    `sources`: the files to back up. `key`, `slots`: the store's key and the ways to unlock it. `format`: of the store.
-    `audit`: the end of its audit log. Raises NotEnoughRoom and BackupNotMade.
+    When the block ends, the backup is deleted, unless the block has called its method `publish`. `folder`: the data
+    directory. `sources`: the files to back up. `key`, `slots`: the store's key and the ways to unlock it. `format`: of
+    the store. `audit`: the end of its audit log. Raises NotEnoughRoom and BackupNotMade.
     """
     backups, now = make_backups_folder(folder), clock.now()
     with failures_as_backup_errors(backups):
@@ -108,7 +108,9 @@ def make_backups_folder(folder: Path) -> Path:
 
 @contextmanager
 def failures_as_backup_errors(backups: Path) -> Iterator[None]:
-    """Raise errors of the disk or of SQLite inside this context as NotEnoughRoom or BackupNotMade."""
+    """Context manager: raise NotEnoughRoom or BackupNotMade instead of an error of the disk or of SQLite in the
+    block.
+    """
     try:
         yield
     except OSError as error:
@@ -223,11 +225,10 @@ class OnlineCopier:
 
     @contextmanager
     def _hold_log(self) -> Iterator[None]:
-        """Keep SQLite from resetting the store's write-ahead log inside this context, so that later writes are
-        appended.
+        """Context manager: until the block ends, keep SQLite from resetting the store's write-ahead log.
 
-        SQLite keeps a log while a reader needs a page that is only in the log. So this writes a page while no other
-        connection writes, and stays such a reader.
+        So later writes are appended to the log. SQLite keeps a log while a reader needs a page that is only in the log.
+        Therefore this writes a page while no other connection writes, and then remains a reader of that page.
         """
         with _connect(str(self._source), self._key, apsw.SQLITE_OPEN_READWRITE) as held:
             held.wal_autocheckpoint(0)
@@ -290,8 +291,9 @@ def read_audit_end(connection: apsw.Connection) -> AuditEnd:
 
 @contextmanager
 def open_immutable(file: Path, key: StoreKey) -> Iterator[apsw.Connection]:
-    """Open a database read-only, without creating or changing a file. Nothing else may have it open, and it must not
-    have a write-ahead log.
+    """Yield a read-only connection to a database; no file is created or changed. The connection is closed at the end.
+
+    Nothing else may have the database open, and it must not have a write-ahead log.
     """
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     with _connect(f"{file.absolute().as_uri()}?immutable=1", key, flags) as connection:

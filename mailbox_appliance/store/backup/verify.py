@@ -39,8 +39,9 @@ _DATABASE_SECTIONS: dict[str, SectionName] = {"/mailbox.db": "mailbox.db", "/mai
 
 @contextmanager
 def open_database_in(container: Container) -> Iterator[apsw.Connection]:
-    """Open the unencrypted database inside a backup, with its write-ahead log. Reading it can raise apsw.Error and
-    BackupAltered.
+    """Yield a connection to the unencrypted database inside a backup, with its write-ahead log.
+
+    Reading from it can raise apsw.Error and BackupAltered.
     """
     vfs = _BackupVfs(f"backup-{secrets.token_hex(8)}", container)
     connection = None
@@ -152,7 +153,7 @@ _OLDER_COUNTS = "SELECT (SELECT count(*) FROM members), (SELECT count(*) FROM ac
 
 
 def is_pre_restore(container: Container) -> bool:
-    """Whether a backup contains the files that a restore replaced, which were not checked then."""
+    """Whether a backup contains the files that a restore replaced. They were not checked when it was made."""
     return container.manifest.reason == "pre-restore"
 
 
@@ -252,8 +253,9 @@ def _check_database(container: Container, connection: apsw.Connection, progress:
 
 
 def _progress_handler(progress: Progress | None, pages: int) -> Callable[[], bool]:
-    """Return a callback for SQLite that reports the approximate progress of a check in pages. Its exceptions end the
-    check.
+    """Return a callback for SQLite that reports the approximate progress of a check in pages.
+
+    If `progress` raises an exception, the check ends.
     """
     steps = 0
 

@@ -2,11 +2,12 @@
 
 Both are SQLite files that are not encrypted as a whole, only single secrets in them. They are never written. The old
 file is attached as `old`. Its tables are read through views `older_...`, which show a file of either format as format
-4. Some tables change:
+4. These old tables change:
 
-    scheduled_sends    one delivery operation each, of kind `scheduled`; its ID stays as `schedule_id`
-    rest_idempotency   legacy_idempotency, which expires after 24 hours
-    api_keys           supplemental_capabilities: the admin part of a named profile, empty for a custom key
+    scheduled_sends    each row becomes a delivery operation of kind `scheduled`; its ID stays as `schedule_id`
+    rest_idempotency   becomes the table legacy_idempotency, whose rows expire after 24 hours
+    api_keys           in format 3, supplemental_capabilities is computed: the admin capabilities of a named profile,
+                       empty for a custom key
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -365,8 +365,9 @@ def _find_page_faults(
 
 @contextmanager
 def _open_for_reading(file: Path, key: StoreKey | None) -> Iterator[Any]:
-    """Open a database to read it, without changing the file or its write-ahead log. `key`: None for an
-    unencrypted one.
+    """Yield a connection for reading a database. The file and its write-ahead log are not changed.
+
+    `key`: None for an unencrypted database. The connection is closed when the block ends.
     """
     index = file.with_name(file.name + "-shm")
     has_log, had_index = _has_log(file), index.exists()

@@ -41,7 +41,7 @@ def delete_legacy_keys(database: Database, now: datetime) -> None:
 
 
 def delete_some_phases(database: Database, now: datetime, after: int, kept: timedelta = PHASES_KEPT) -> int | None:
-    """Delete expired rows of the delivery history among the next 500. Runs in a transaction of its own.
+    """Check the next 500 rows of the delivery history, and delete the expired ones. Runs in a transaction of its own.
 
     `after`: row number after which to continue, 0 at first. `kept`: time for which the history of an ended delivery is
     kept. Returns the `after` of the next call; None if all old rows were checked.

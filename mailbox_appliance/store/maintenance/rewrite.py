@@ -60,10 +60,11 @@ class StoreRewrite:
 def rewrite_store(
     folder: Path, key_file: Path, *, passphrase: str | None, progress: Progress | None = None
 ) -> Iterator[StoreRewrite]:
-    """Open a store, let the block of the context write its new files, and replace the old ones by these at the end.
+    """Context manager: open a store, and replace its database and key file by those that the block writes.
 
-    If the block raises, nothing was changed. Raises StoreInUse, NotEnoughRoom, and StoreUnusable for a store that
-    cannot be opened or an error of the disk. `progress`: reports an upgrade that may come first.
+    The block gets the open store and the paths for the new files. The files are replaced when it ends; if it raises,
+    nothing was changed. `progress`: reports an upgrade that may come first. Raises StoreInUse, NotEnoughRoom, and
+    StoreUnusable for a store that cannot be opened or an error of the disk.
     """
     with failures_as_unusable(folder, then="Nothing was changed."):
         lock = DirectoryLock(folder)

@@ -3,7 +3,8 @@
 The entries of the logs are compared, not their HMACs.
 
     continues ... the present log begins with the whole log of the backup: the present store is the later one
-    undone ...... the same, and the next row is the restore that made this pre-restore backup: restoring it undoes that
+    undone ...... the backup is the pre-restore backup of an earlier restore, and the next row of the present log is
+                  that restore: restoring this backup undoes it
     forked ...... related, but the two have diverged, or the present store is the earlier one
     stranger .... unrelated stores
 
@@ -69,10 +70,11 @@ class BackupOrigin:
 
 @dataclass(frozen=True)
 class Kinship:
-    """Relation of the present store to the restored one; the docstring of the module explains its values.
+    """Relation of the present store to the restored one.
 
-    `common`: the number of the last row of the backup's log, if the present log begins with that log, otherwise 0.
-    `began`, `ended`: for "undone", the time range of the restore that is undone, as timestamps.
+    - relation: "continues", "undone", "forked" or "stranger"; the beginning of this module explains these values.
+    - common: the number of the last row of the backup's log, if the present log begins with that log, otherwise 0.
+    - began, ended: for "undone", the time range of the restore that is undone, as timestamps.
     """
 
     relation: Relation

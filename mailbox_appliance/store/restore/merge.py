@@ -4,9 +4,9 @@ The module `kinship` finds how the present store and the backup are related. Tha
 
     the present store is the later one .............. what was sent, revoked and changed since is merged
     the backup is what a restore replaced ........... the same, except for the changes of that restore itself
-    related, and neither is later than the other .... what is ended or revoked in either stays so; scheduled messages
-                                                      are on hold
-    none, it does not open, or it is unrelated ...... nothing is known: sessions end, scheduled messages are on hold
+    related, and neither is later than the other .... what has ended or was revoked in either store stays ended or
+                                                      revoked; scheduled messages are on hold
+    no present store, or unreadable, or unrelated ... nothing is known: sessions end, scheduled messages are on hold
 
 The HTTPS settings of the present store are kept, if it opens. If its audit log begins with the restored one, its later
 rows are appended unchanged, with their HMACs, so a log that was altered is still detected. The module `merge_rights`
@@ -196,8 +196,9 @@ def _find_precedence(database: Database, kinship: Kinship) -> _BackupPrecedence:
 
 
 def _known_ids(database: Database, kinship: Kinship) -> str:
-    """Return the IDs (a JSON list) of deliveries whose present state is reliable, so that they do not become
-    uncertain.
+    """Return the IDs (a JSON list) of deliveries that a merge must not set to `uncertain`.
+
+    The present store shows reliably what has happened to them since the backup.
     """
     # If the two have forked, operations only in the present store are known to it from their beginning.
     known = {"forked": _ONLY_IN_PRESENT, "undone": _PRESENT_IDS}
@@ -208,8 +209,8 @@ def _known_ids(database: Database, kinship: Kinship) -> str:
 def hold_sends(database: Database, now: datetime) -> MergedSends:
     """Prevent duplicate sends if nothing is known about the time since the backup.
 
-    Deliveries in progress or due become uncertain, later ones are put on hold for an administrator. The caller must be
-    in a transaction.
+    Deliveries in progress or due become uncertain. Later ones are on hold until an administrator releases them. The
+    caller must be in a transaction.
     """
     uncertain = _mark_uncertain(database, now)
     _set_hold(database)
@@ -294,9 +295,9 @@ def _merge_chores(database: Database, standing: _BackupPrecedence) -> None:
 
 
 def mark_unknown(database: Database, operation_id: str, status: DeliveryStatus, now: datetime) -> None:
-    """Change a delivery to the status `uncertain`, and record a restore as the cause.
+    """Change a delivery from `status` to `uncertain`, and record a restore as the cause.
 
-    `status`: its status before; if it has another one, its status does not change.
+    If the delivery has a status other than `status`, it keeps that status; only the cause is recorded.
     """
     outcome = DeliveryOutcome("uncertain", warnings=(OUTCOME_UNKNOWN,), came_from=status)
     deliveries.end_delivery(database, operation_id, outcome, now)
@@ -342,7 +343,7 @@ def _set_hold(database: Database) -> None:
 
 
 def _merge_hold(database: Database) -> None:
-    """Copy the setting that puts scheduled messages on hold from the present store."""
+    """Give the restored store the present store's setting of whether scheduled messages are on hold."""
     database.change("DELETE FROM main.settings WHERE name = ?", (HOLD_SETTING,))
     database.change("INSERT INTO main.settings SELECT * FROM present.settings WHERE name = ?", (HOLD_SETTING,))
 
@@ -462,10 +463,10 @@ def _attach_present(database: Database, present: Path, key: StoreKey, leave_log:
 
 
 def _append_present_log(database: Database, kinship: Kinship) -> None:
-    """Append the audit log rows that the present store wrote after the backup, with the number of rows and the last
-    HMAC.
+    """Append the audit log rows that the present store wrote after the backup.
 
-    Nothing is appended if the present store does not record these two, or if the HMACs of the common rows differ.
+    The recorded end of the present log (its number of rows and last HMAC) is copied as well. Nothing is appended if the
+    present store does not record that end, or if the HMACs of the common rows differ.
     """
     end: dict[str, str] = dict(database.rows(_LOG_END))
     number = kinship.common

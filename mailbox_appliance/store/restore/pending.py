@@ -1,8 +1,8 @@
-"""Marker file of an accepted restore, so that the audit log records it if it fails, even if the process is killed.
+"""Marker file of an accepted restore. If the restore fails, the audit log records that, even if the process was killed.
 
-.next.making/accepted   written before the client gets its answer; it disappears when the restored store is in place
-the next start          finds the marker only if the restore failed, and records `backup.restore` as failed, by its
-                        actor
+The file is `.next.making/accepted` in the data directory. It is written before the client gets its answer, and it
+disappears when the restored store is in place. So the next start finds it only if the restore failed. Then it records
+`backup.restore` as failed, with the actor who requested it.
 """
 
 import json

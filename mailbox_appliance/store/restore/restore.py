@@ -287,7 +287,9 @@ def _back_up_present(prepared: PreparedRestore, clock: Clock, progress: Progress
 
 @contextmanager
 def failures_as_restore_errors(folder: Path) -> Iterator[None]:
-    """Raise errors of the disk or of SQLite inside this context as NotEnoughRoom or StoreUnusable."""
+    """Context manager: raise NotEnoughRoom or StoreUnusable instead of an error of the disk or of SQLite in the
+    block.
+    """
     try:
         yield
     except OSError as error:
@@ -405,7 +407,7 @@ def _summarize_as_it_was(container: Container, folder: Path, progress: Progress 
 
 @contextmanager
 def _trial_folder(target: Path) -> Iterator[Path]:
-    """Create a temporary folder on the disk of `target`, and remove it at the end of this context.
+    """Yield a temporary folder on the disk of `target`, and remove it when the block ends.
 
     Raises Conflict if `target` exists and is not an empty directory, StoreUnusable if it is another user's.
     """

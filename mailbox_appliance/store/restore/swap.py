@@ -40,9 +40,10 @@ _REPLACEABLE = (KEY_FILE, "config.toml", *files.CERTIFICATE_FILES, DATABASE_FILE
 
 
 def begin(folder: Path) -> Path:
-    """Return a new, empty folder, into which the caller writes the files that will replace those of the same names.
+    """Return a new, empty folder, into which the caller writes new files of the store.
 
-    The caller must hold the lock of the data directory.
+    After `commit` and `finish`, each new file replaces the file of the same name in the data directory. The caller must
+    hold the lock of the data directory.
     """
     discard(folder)
     making = folder / _MAKING
@@ -123,8 +124,8 @@ def finish(folder: Path, key_file: Path) -> bool:
 def target_path(folder: Path, name: str, key_file: Path) -> Path:
     """Return the path at which a store's file of this name belongs.
 
-    For the key file that is `key_file`. If the database is a symbolic link, it is the path that the link points to, and
-    the write-ahead log is beside that.
+    For the name of the key file, this is `key_file`. If the database is a symbolic link, it is the path that the link
+    points to, and the write-ahead log is beside that.
     """
     if not name.startswith(DATABASE_FILE):
         return key_file if name == KEY_FILE else folder / name

@@ -168,8 +168,8 @@ def _place_database(
 def _write_key_file(target: Path, key: StoreKey, slots: tuple[Slot, ...], place: Path, *, is_known: bool) -> None:
     """Write the new key file to `target`; later it replaces the one at `place`.
 
-    If `place` is not writable, nothing is written: KeyUnusable is raised unless the file there contains the key.
-    `is_known`: the key is that of the present store, so this is not checked.
+    If `place` is not writable, nothing is written, and the key file there stays in use. KeyUnusable is raised if that
+    file does not contain the key. `is_known`: the key is that of the present store, so the file is not checked for it.
     """
     if can_write(place):
         write_private(target, render_key_file(key, slots))

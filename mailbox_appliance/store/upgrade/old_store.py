@@ -1,8 +1,8 @@
 """Reading a store of format 3 or 4, checked and attached to a SQLite connection read-only as `old`.
 
 Not a byte of the old store changes, and no file is created beside it: its write-ahead log is read, but not written into
-the database. Until the end, the store is locked, also against a process of the old release. The process must not open
-and close the file in another way, since that would release the lock.
+the database. While it is attached, the store is locked, also against a process of the old release. The process must not
+open and close the file in another way, since that would release the lock.
 """
 
 import os
@@ -104,8 +104,9 @@ class OldStoreConnection(Protocol):
         ...
 
     def disable_checkpoints(self) -> None:
-        """Keep SQLite from writing write-ahead logs into their databases: that of this connection, and of attached
-        ones.
+        """Keep SQLite from writing write-ahead logs into their databases.
+
+        This applies to the database of this connection and to attached ones.
         """
         ...
 
@@ -229,10 +230,11 @@ class OldStore:
 
 @contextmanager
 def attach_old_store(database: OldStoreConnection, file: Path, place: str | None = None) -> Iterator[OldStore]:
-    """Attach the old store in `file` to this connection, and lock it until the end of this context.
+    """Yield the old store in `file`, attached to this connection and locked. When the block ends, the connection is
+    closed.
 
-    The connection is closed at the end. `place`: a URI for SQLite to use instead of the path. Raises StoreInUse if
-    another process has the store open, StoreDamaged, StoreNewer and StoreUnusable.
+    `place`: a URI for SQLite to use instead of the path. Raises StoreInUse if another process has the store open,
+    StoreDamaged, StoreNewer and StoreUnusable.
     """
     had_log = wal_path(file).exists()
     try:

@@ -134,7 +134,8 @@ def compare_stores(database: Database, number: int, secrets: Secrets, since: str
 
 @contextmanager
 def failures_as_damage(file: Path) -> Iterator[None]:
-    """Raise errors of the conversion inside this context as StoreDamaged for the old store in `file`.
+    """Context manager: raise StoreDamaged, for the old store in `file`, instead of an error of the conversion in the
+    block.
 
     For example, rows can contradict each other although each value is valid.
     """
@@ -266,7 +267,7 @@ def upgrade_store(
 
 @contextmanager
 def _remove_empty_folder(backups: Path) -> Iterator[None]:
-    """If an error ends this context, remove the folder `backups`, unless it existed before or is not empty."""
+    """Context manager: if the block raises, remove the folder `backups`, unless it existed before or is not empty."""
     was_there = backups.exists()
     try:
         yield
@@ -320,7 +321,7 @@ def _make_new_store(
 
 @contextmanager
 def _open_both(made: Path, file: Path, key: StoreKey) -> Iterator[tuple[Database, OldStore]]:
-    """Open the new store `made` with the old store in `file` attached.
+    """Yield the new store `made` and the old store in `file`, both open on one connection.
 
     The new store has no journal, since an unfinished one is deleted anyway.
     """
