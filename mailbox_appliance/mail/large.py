@@ -35,8 +35,8 @@ class PartEnd:
 
     - number: the number of the part.
     - offset: the position of the first byte in the part.
-    - count: the number of bytes to request, which is more than the part should still have. If the server returns as many,
-      the part is longer than reported.
+    - count: the number of bytes to request, which is more than the part should still have. If the server returns as
+      many, the part is longer than reported.
     """
 
     number: str

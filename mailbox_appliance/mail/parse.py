@@ -43,8 +43,8 @@ class BodyParts:
 
 
 def choose_bodies(root: MimePart) -> BodyParts:
-    """Sort the parts of a message into plain text, HTML and attachments (RFC 8621 4.1.4). Pictures between texts count
-    as attachments here, so that none is lost.
+    """Sort the parts of a message into plain text, HTML and attachments (RFC 8621 4.1.4). Pictures between texts become
+    attachments, so that none is lost.
     """
     chosen = BodyParts()
     _sort_parts([root], root, "mixed", chosen, in_alternative=False)
@@ -294,8 +294,8 @@ def _preview_html(markup: str | None, reader: HtmlReader, warn: Callable[[str], 
 
 
 def parse_unreadable(source: bytes) -> ParsedMessage:
-    """Return a message whose text is the start of the raw message, with a warning. For a message on which
-    `parse_message` fails because of an internal error.
+    """Return a message whose text is the start of the raw message, with a warning. Callers use this if `parse_message`
+    fails because of an internal error.
     """
     text = source[:_SHOWN_OF_UNREADABLE].decode("ascii", "replace").replace("\0", "")
     return replace(parse_message(b""), text=text, warnings=(_UNREADABLE,))

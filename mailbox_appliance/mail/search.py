@@ -92,8 +92,8 @@ def match_expression(
     it has no effect as syntax.
 
     - scopes: values of the index column `scope`, one of which must match; empty for no restriction.
-    - expand: a function that is called with a prefix. It returns the words to search for, or None to let the index search
-      for the prefix.
+    - expand: a function that is called with a prefix. It returns the words to search for, or None to let the index
+      search for the prefix.
 
     Terms without a letter or digit are left out. Returns None if no term remains.
     """
@@ -224,8 +224,8 @@ def known_keys() -> tuple[str, ...]:
 
 
 def misread_keys(text: str) -> tuple[str, ...]:
-    """Return keys in a query that users of other mail services may expect to work, such as `in:` or `-from:`. Here they
-    are searched as text, so callers warn about them.
+    """Return keys in a query that users of other mail services may expect to work, such as `in:` or `-from:`. The
+    appliance searches for them as text, so callers warn about them.
     """
     found: dict[str, None] = {}
     text = text.translate(_QUOTES)
@@ -237,8 +237,8 @@ def misread_keys(text: str) -> tuple[str, ...]:
 
 
 def misread_words(text: str) -> tuple[str, ...]:
-    """Return operators of other query languages in a query: `-word`, OR, AND, NOT. Here they are searched as text, so
-    callers warn about them.
+    """Return operators of other query languages in a query: `-word`, OR, AND, NOT. The appliance searches for them as
+    text, so callers warn about them.
     """
     text = text.translate(_QUOTES)
     keys = misread_keys(text)

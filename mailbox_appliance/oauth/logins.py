@@ -94,7 +94,7 @@ class Logins:
     def refuse_token(self, account_id: str, resource: Resource, text: str) -> None:
         """Record that a server refused an access token (`text`), so that the next caller gets another one.
 
-        For requests that must not be repeated automatically, which `use_token` would do.
+        Use this for requests that must not be repeated automatically. `use_token` would repeat them.
         """
         self._tokens.refuse(account_id, resource, text)
 

@@ -215,8 +215,8 @@ _CELLS = frozenset({"td", "th"})
 class VisibleContent:
     """The content that an `HtmlReader` found in HTML, and the counts of hidden text.
 
-    - is_analyzed: false if styles were ignored. `text` is then plain text, even if Markdown or HTML was requested, and may
-      include hidden text.
+    - is_analyzed: false if styles were ignored. `text` is then plain text, even if Markdown or HTML was requested, and
+      may include hidden text.
     - is_whole: whether all of the HTML was read.
     """
 

@@ -530,8 +530,8 @@ class RuleMatcher:
         `part` on (0 for all).
 
         - known: the facts about the element.
-        - around: the facts about other elements, the outermost first. The first `stop` of them are the ancestors of this
-          one.
+        - around: the facts about other elements, the outermost first. The first `stop` of them are the ancestors of
+          the element.
         """
         if part == len(rule.selector.around):
             return True

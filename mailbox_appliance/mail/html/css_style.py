@@ -223,8 +223,8 @@ _TURNING_PROPERTIES = ("transform", "rotate", "scale")
 
 
 def inherited_doubts(around: frozenset[tuple[str, str]], declared: Mapping[str, object]) -> frozenset[tuple[str, str]]:
-    """Return the inherited properties of an element that may hide text but whose effect is unknown, each with its name
-    for the warning. `around`: the same for its parent.
+    """Return the inherited styles of an element that may hide text but whose effect is unknown, as pairs: the property,
+    and its name for the warning. `around`: the pairs of its parent.
     """
     kept = {(name, why) for name, why in around if _depends_on_parent(declared.get(name, INHERIT))}
     found = {
@@ -481,8 +481,8 @@ def _size_adjustment(declared: Mapping[str, object], usual: Style) -> float | No
 
 
 def _cut_letters_out(style: Style, below: Backdrop, declared: Mapping[str, object]) -> None:
-    """Change the style of text that shows its own background (`background-clip: text`): its color is that background,
-    and behind it is the backdrop `below`.
+    """Change the style of text with `background-clip: text` that is at least partly transparent: its color becomes that
+    of its own background. The backdrop behind the text becomes `below`.
     """
     letters = style.fill or style.colour
     style.behind = style.behind_blocks = below

@@ -137,7 +137,9 @@ class StyledReader(TreeBuilder):
             self._start("img" if name == "image" else name, token)
 
     def _feed_within(self, token: Token) -> None:
-        """Process a token inside an element that only its own closing tag ends, such as `svg` or `select`."""
+        """Process a token inside an element that only its own closing tag ends, such as `svg` or `select`. Text inside
+        counts as hidden, except in a `select`.
+        """
         if self._within == "select":
             self._feed_option(token)
         elif not token.name:
