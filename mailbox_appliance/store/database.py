@@ -122,10 +122,10 @@ class Database:
         return first
 
     def cached_row(self, sql: str, parameters: Sequence[object]) -> Row | None:
-        """Return the first row of a query, or None; the row is cached until the next commit. For queries of every
-        request.
+        """Return the first row of a query, or None. The row is cached until the next commit.
 
-        The cache is never outdated: no other process writes, since this one holds the lock of the data directory.
+        Use it for queries that every request makes. The cache is never outdated: no other process writes, since this
+        one holds the lock of the data directory.
         """
         if self._connection().in_transaction:
             return self.row(sql, parameters)

@@ -420,8 +420,9 @@ class Deliveries:
         return to_work(row, load_message_bytes(self._database, operation_id, row[6]))
 
     def list_sending(self) -> tuple[OpenDelivery, ...]:
-        """Return the operations with the status `sending`, oldest first. At a start, these were interrupted by the last
-        stop.
+        """Return the operations with the status `sending`, oldest first.
+
+        When the appliance starts, these are the operations that its last stop interrupted.
         """
         # Written exactly as in the partial index of open operations, so that SQLite uses it.
         is_open = "status IN ('queued', 'sending', 'uncertain')"

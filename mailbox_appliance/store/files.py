@@ -157,7 +157,8 @@ _READ_TRIES = 5
 def certificate_paths(tls: Path) -> tuple[Path, Path]:
     """Return the paths of the HTTPS certificate and its key in the folder `tls`, whether or not the files exist.
 
-    Each file is taken from the subfolder for the next certificate if it is there, since that one takes precedence.
+    A file of the next certificate takes precedence over the current one. If it exists in its subfolder, its path is
+    returned.
     """
     certificate, key = (
         tls / NEXT_CERTIFICATE_FOLDER / name if os.path.lexists(tls / NEXT_CERTIFICATE_FOLDER / name) else tls / name

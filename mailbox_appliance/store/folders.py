@@ -102,8 +102,8 @@ class Folders:
     def get_message_folder(self, folder: MirroredFolder) -> MirroredFolder:
         """Return the folder in which the messages of a folder are stored.
 
-        On a server with labels, such as Gmail, that is the folder of all mail for each folder that stands for a label.
-        Otherwise it is the folder itself. Raises AllMailHidden if the server does not show the folder of all mail.
+        Usually that is the folder itself. For a folder that stands for a label, as on Gmail, it is the folder of all
+        mail. Raises AllMailHidden if the server does not show the folder of all mail.
         """
         return folder if folder.label is None else self.find_all_mail(folder.account_id) or folder
 

@@ -581,9 +581,9 @@ class ThreadAssigner:
         return set()
 
     def _find_waiting_for(self, one: JoiningMessage, base: str) -> set[_Thread]:
-        """Return the threads of replies with the same base subject whose missing first message may be this one.
+        """Return the threads that lack their first message, and of which this message may be the first.
 
-        `base`: the subject without prefixes such as Re.
+        They consist of replies with the same base subject. `base`: the subject without prefixes such as Re.
         """
         waiting = {thread.root for thread in self._waiting.get(base, ())}
         later = [

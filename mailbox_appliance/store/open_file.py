@@ -1,8 +1,8 @@
 """Opening the encrypted database: the lock of its directory, its format, and whether its key fits.
 
 Before a database is opened, it is inspected read-only and as an immutable file. So SQLite neither creates nor replays
-nor checkpoints a write-ahead log. After a crash, a damaged page of the file may be complete in that log. Then only
-actually opening the database shows whether it is damaged.
+nor checkpoints a write-ahead log. After a crash, that log may have a complete copy of a page that is damaged in the
+file. Then only actually opening the database shows whether it is damaged.
 """
 
 import errno

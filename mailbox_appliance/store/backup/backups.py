@@ -351,7 +351,7 @@ class Backups:
         return found
 
     def _remember_places(self, places: KnownPlaces) -> None:
-        """Remember the files of these backups by ID, and forget files that no longer exist."""
+        """Remember the file of each backup in `places` (backup ID -> file), and forget files that no longer exist."""
         kept = {each: file for each, file in self._places.items() if os.path.lexists(file)}
         self._places = {**kept, **places}
 

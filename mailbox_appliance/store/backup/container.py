@@ -402,7 +402,7 @@ def unlock_backup(file: Path, manifest: Manifest, passphrase: str | None) -> tup
     """Return the master key of the store in a backup, and the key derived from the backup's own passphrase.
 
     The second is empty unless the backup was made with a passphrase. Raises BackupWrongPassphrase for a wrong or
-    missing passphrase, or if the key is in another computer's keychain; otherwise BackupUnusable.
+    missing passphrase, or if the key is in another computer's keychain. Raises BackupUnusable for any other reason.
     """
     sealed = next((slot for slot in manifest.slots if isinstance(slot, PassphraseSlot)), None)
     try:

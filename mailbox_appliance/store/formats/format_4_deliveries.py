@@ -139,8 +139,9 @@ def rehearse_deliveries(database: OldStoreConnection, now: datetime) -> None:
 
 
 def list_rejected(database: OldStoreConnection) -> list[str]:
-    """Return the IDs of queued operations that cannot be sent and become failed; the schedule ID for scheduled
-    messages.
+    """Return the IDs of queued operations that cannot be sent and become failed.
+
+    For scheduled messages, these are the schedule IDs.
     """
     sql = f"SELECT coalesce(o.schedule_id, o.id) FROM older_delivery_operations o WHERE {_UNSENDABLE} ORDER BY 1"
     return [row[0] for row in database.rows(sql)]

@@ -124,7 +124,7 @@ class _CheckPace:
         self._label, self._done, self._expected = "", 0, 0
 
     def begin_step(self, label: str, expected: int) -> None:
-        """Report the begin of a step. `label`: its name in the progress. `expected`: estimate of its SQLite virtual
+        """Report that a step begins. `label`: its name in the progress. `expected`: estimate of its SQLite virtual
         machine steps; 0 means unknown.
         """
         self._label, self._done, self._expected = label, 0, expected
@@ -259,8 +259,9 @@ def find_broken_references(database: Database) -> Iterator[StoreFault]:
 
 
 def find_inconsistent_rows(database: Database) -> Iterator[StoreFault]:
-    """Yield a fault for each rule between tables that rows break, with their number, such as messages without an index
-    entry.
+    """Yield a fault for each broken rule about rows of several tables, such as messages without an index entry.
+
+    Each fault contains the number of rows that break the rule.
     """
     for code, text, rows in _CONSISTENCY_RULES:
         if count := database.value(f"SELECT count(*) FROM {rows}"):
@@ -268,9 +269,7 @@ def find_inconsistent_rows(database: Database) -> Iterator[StoreFault]:
 
 
 def find_index_gaps(database: Database) -> Iterator[StoreFault]:
-    """Yield a fault for each mailbox for which a full-text search finds another number of messages than the mailbox
-    has.
-    """
+    """Yield a fault for each mailbox whose number of messages differs from the number in the full-text index."""
     for number, account in database.rows("SELECT number, id FROM accounts"):
         there, found = database.row(_INDEX_COUNTS, (number, f"scope: a{number}")) or (0, 0)
         if found != there:

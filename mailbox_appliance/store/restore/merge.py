@@ -153,8 +153,12 @@ class MergedSends:
 
 @dataclass(frozen=True)
 class _BackupPrecedence:
-    """Deliveries for which the restored row is kept, not that of the present store. Both fields are JSON lists of IDs:
-    `ours` in the restored store, `theirs` in the present store, as the same delivery can have different IDs.
+    """Deliveries for which the row of the restored store is kept, instead of the row of the present store.
+
+    The same delivery can have different IDs in the two stores.
+
+    - ours: their IDs in the restored store, as a JSON list.
+    - theirs: their IDs in the present store, as a JSON list.
     """
 
     ours: str = "[]"
@@ -249,9 +253,10 @@ def _merge_operations(database: Database, standing: _BackupPrecedence) -> int:
 
 
 def _number_offset(database: Database) -> int:
-    """Return the number to add to the row numbers of copied deliveries, so that none is in use for another delivery.
+    """Return the number to add to the row numbers of deliveries that are copied from the present store.
 
-    That is 0, which keeps the order, or else the highest number in the restored store.
+    It is 0, which keeps the order, unless a number is in use for another delivery in the restored store. Then it is the
+    highest number there.
     """
     if database.value(_NUMBER_TAKEN) is None:
         return 0
@@ -403,10 +408,12 @@ def merge_present(
 ) -> MergeResult:
     """Merge the present store into a restored one, in a single durable transaction. Both must open with `key`.
 
-    The present store must be closed; it is only read. `now`: the time of the restore; deliveries that were due before
-    it and whose state the present store does not know become uncertain. `made`: when and why the backup was made;
-    without it, nothing in a forked store counts as later than the backup. `leave_log`: leave a write-ahead log of the
-    present store untouched.
+    The present store must be closed; it is only read.
+
+    - now: the time of the restore. A delivery that was due before it becomes uncertain if the present store does not
+      show what happened to it.
+    - made: when and why the backup was made. Without it, nothing in a forked store counts as later than the backup.
+    - leave_log: leave a write-ahead log of the present store untouched.
     """
     with _attach_present(database, present, key, leave_log), database.transaction(durable=True):
         kinship = find_kinship(database, made)

@@ -179,9 +179,7 @@ def active_ids(database: Database, store: str) -> tuple[set[str], set[str]]:
 
 def _find_undone(database: Database, kinship: Kinship) -> _Undone:
     def done(*actions: str) -> set[str]:
-        """Return the IDs of the targets of audit log entries after the backup, for these actions and only if they
-        succeeded.
-        """
+        """Return the IDs of the objects on which one of these actions succeeded after the backup, by the audit log."""
         return {row[0] for row in database.rows(_DONE_SINCE, (kinship.common, json.dumps(actions)))}
 
     theirs = {row[0] for row in database.rows("SELECT id FROM present.members")}
@@ -308,10 +306,10 @@ def _merge_members(database: Database, values: Mapping[str, str]) -> None:
 
 
 def _passwords_set_later(database: Database) -> list[str]:
-    """Return the IDs of members whose password of the present store is used, since it was not set earlier than that of
-    the backup.
+    """Return the IDs of the members whose password is taken from the present store.
 
-    If both stores have the same times, the password is the same, but the present one may have a newer hash.
+    In that store it was set later than in the backup, or at the same time. In the second case the password is the same,
+    but the present store may have a newer hash of it.
     """
     ours, theirs = _password_times(database, "main"), _password_times(database, "present")
     return [member for member in ours.keys() & theirs.keys() if theirs[member] >= ours[member]]

@@ -144,8 +144,9 @@ def _require_room_elsewhere(folder: Path, new: Path) -> None:
 
 
 def _recorded_place(folder: Path, key_file: Path) -> str:
-    """Return the path of the key file for the plan: relative if it is in the data directory, which may be moved
-    later.
+    """Return the path of the key file as the file `plan` records it.
+
+    It is relative if the key file is in the data directory, since that may be moved later.
     """
     return KEY_FILE if key_file == folder / KEY_FILE else str(key_file.absolute())
 

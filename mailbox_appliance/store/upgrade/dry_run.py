@@ -1,7 +1,7 @@
-"""A preview of the upgrade of a store of format 3 or 4, and of obstacles; nothing on the disk is changed.
+"""Previews the upgrade of a store of format 3 or 4, and finds obstacles to it. Nothing on the disk is changed.
 
-It runs the upgrade in memory, but without data that may be too large for that: the audit log, stored answers and
-messages. An upgrade that the preview accepts can still fail because of these.
+The preview runs the upgrade in memory, without data that may be too large for that: the audit log, the messages, and
+the responses stored for idempotency keys. An upgrade that the preview accepts can still fail because of these.
 """
 
 import os

@@ -94,8 +94,9 @@ def rehearse_build(database: OldStoreConnection, number: int, secrets: Secrets, 
     """Try the conversion of `build_store` in memory, and return its warnings.
 
     `database`: an empty database in memory, with the old store attached. `number`: the format of the old store. The
-    audit log and stored answers, which may be very large, are left out; messages are converted one by one and not kept.
-    Raises ValueError for values that the new format cannot store, and SQLite's errors.
+    audit log and the responses stored for idempotency keys are left out, since they may be very large. Messages are
+    converted one by one and not kept. Raises ValueError for values that the new format cannot store, and SQLite's
+    errors.
     """
     now = clock.now()
     for statement in _schema_statements(are_triggers=False):
