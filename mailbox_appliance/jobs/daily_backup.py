@@ -1,8 +1,8 @@
-"""The daily backup, and a warning about low disk space.
+"""Makes a backup every day, and watches the free disk space. Warns operators of problems with both.
 
-A backup is due 24 hours after the last daily one, which is found among the existing backups. One with a time in the
-future is ignored: the clock was wrong then or is wrong now. A failed backup is retried each hour. After each success,
-old daily backups are removed. The first check comes a minute after the start, so that it does not slow the start down.
+A backup is due 24 hours after the newest daily one. A backup whose date is in the future is ignored, because the clock
+was wrong when it was made, or is wrong now. A failed backup is retried each hour. After each success, old daily backups
+are removed. The first check comes a minute after the start, so that it does not slow the start down.
 """
 
 import logging
@@ -77,7 +77,9 @@ class DailyBackup:
         return timedelta() if self._newest is None else self._clock.now() - self._newest
 
     def run_once(self) -> None:
-        """Make a backup if one is due. Failures are logged, and shown by `warning`."""
+        """Make a backup if the newest daily one is at least 24 hours old. A failure is logged, and `warning()` reports
+        it.
+        """
         # a new appliance has no data to lose
         if not self._settings.flag("backup.daily") or not self._store.members.has_any():
             self._failed = None

@@ -1,7 +1,8 @@
-"""Confirms the license with its issuer every day, and again after an hour if that fails.
+"""Confirms the license with its issuer every day. If that fails, it tries again after an hour.
 
-The result is stored with the license, so it survives a restart. It is dropped if the license was replaced during the
-request. A denial by the issuer counts as a failure to confirm: the license stays valid for the same grace period.
+The result is stored with the license, so it survives a restart. The result is dropped if the license was replaced
+during the request. If the issuer denies the license, or does not answer, the license stays valid for a grace period of
+7 days.
 """
 
 import logging

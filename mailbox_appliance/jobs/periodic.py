@@ -36,7 +36,7 @@ class PeriodicTask:
             self._thread.join(timeout)
 
     def wake(self) -> None:
-        """Start the next run as soon as possible, instead of at its time."""
+        """Start the next run as soon as possible, without waiting for the usual interval."""
         self._wakeup.set()
 
     def _loop(self) -> None:

@@ -43,7 +43,9 @@ class SenderAddressRefresher:
         self._task.stop(timeout)
 
     def run_once(self) -> None:
-        """Fetch the addresses of all mailboxes that are due. A second concurrent call waits for the first."""
+        """Fetch the addresses of all mailboxes whose planned time has come. A second concurrent call waits for the
+        first.
+        """
         with self._running:
             for account_id in self._store.sender_addresses.list_accounts():
                 if self._task.is_stopping:

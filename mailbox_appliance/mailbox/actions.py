@@ -1,6 +1,6 @@
 """Runs bulk actions on messages, such as archiving many at once: at the server first, then in the store.
 
-A server has either folders, or labels (Gmail); each has its own runner.
+`FolderRunner` is for servers with folders, `LabelRunner` for servers with labels (Gmail).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +40,8 @@ def perform(
 ) -> MessageActionResult:
     """Run the action on the messages that it names, and return the outcome for each of them.
 
-    Raises RemoteFault if the server could not be reached and no message has succeeded, and AllMailHidden.
+    Raises RemoteFault if the server could not be reached and no message has succeeded. Raises AllMailHidden if Gmail
+    hides the folder All Mail from IMAP.
     """
     outcomes = BulkOutcomes(wanted)
     located = store.mailbox_writer.locate(account_id, wanted.message_ids)
@@ -78,7 +79,8 @@ def _not_done_yet(
 class FolderRunner(BulkRunner[FolderRole | None]):
     """Runs a bulk action on a server with folders, one group of messages at a time.
 
-    A group has a source folder and the role of its target folder, which is None unless the action determines it.
+    The messages of a group are in the same folder. Each group has the role of the folder to move them to, such as
+    `trash`. The role is None if the client names the target folder, or if the action moves nothing.
     """
 
     def _run_group(self, mailbox: ImapMailbox, group: ActionGroup[FolderRole | None]) -> None:
@@ -184,7 +186,10 @@ def _leaves_to_all_mail(message: LocatedMessage) -> FolderRole | None:
 
 
 def is_already_labeled(wanted: MessageAction, message: LocatedMessage) -> bool:
-    """Whether a message is already as the action would make it, by its folder and without comparing labels."""
+    """Whether the action would leave a message as it is, on a server with labels.
+
+    Only the folder of the message is checked. So the result is False for any action that also changes labels.
+    """
     if message.uid is None:
         return False
     if wanted.action == "untrash":

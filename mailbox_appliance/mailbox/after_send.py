@@ -5,10 +5,12 @@
     keep_draft ..... a scheduled message was canceled or failed: save it as a draft, with its Bcc and the current Date,
                      unless its saved draft is still there unchanged
 
-The first attempt is immediate; the request that waits for the send removes the draft itself. Retries follow after 60 s,
-growing to 30 minutes. After 52 attempts, about a day, a task is given up with a warning in the result of the delivery;
-only `keep_draft` is never given up. Every task can be repeated without harm. The timer (`sending.scheduler`) starts
-tasks that are due.
+The first attempt is immediate. Retries follow after 60 s, growing to 30 minutes. After 52 attempts, about a day, a task
+is given up with a warning in the result of the delivery; only `keep_draft` is never given up. Every task can be
+repeated without harm.
+
+The timer (`sending.scheduler`) starts tasks when their time has come. If an API request waits for the send, it runs
+`remove_draft` itself, so that its answer comes after the removal.
 """
 
 import logging

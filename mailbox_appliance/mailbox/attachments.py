@@ -1,10 +1,10 @@
 """Attachments, raw messages and missing bodies: from the cache, or fetched once from the server.
 
-The source of an attachment that is not cached:
+An attachment that is not cached is taken from one of these sources:
 
-sent, not in Sent yet ..... the message as it was sent
-parsed completely ......... the raw message is fetched, and the parser extracts the part
-large ..................... only the part is fetched, in pieces, and decoded while it arrives
+    sent by the appliance, not in Sent yet ... the message as it was sent
+    a message that was parsed completely ..... the raw message is fetched, and the parser extracts the part
+    a large message .......................... only the part is fetched, in pieces, and decoded while it arrives
 
 Everything is cached before a client gets the first byte, so that a slow client does not occupy a connection to a
 server.
@@ -47,9 +47,11 @@ _SOURCE = ""
 
 @dataclass(frozen=True)
 class PartRequest:
-    """A request for a part of a message, or for the raw message (`part` is empty), with the properties for the answer.
+    """A request for a part of a message, or for the raw message.
 
-    `part`: the IMAP number of the part. `size`: in bytes, as the list of attachments shows it.
+    - part: the IMAP number of the part; empty for the raw message.
+    - media_type, filename: those to state in the answer to the client.
+    - size: in bytes, as the list of attachments shows it.
     """
 
     account_id: str
@@ -276,8 +278,9 @@ class BodyFetcher:
         parts: AttachmentFetcher,
         make_reader: Callable[[], HtmlReader] = lambda: TAG_READER,
     ) -> None:
-        """`make_reader`: returns the reader for all HTML of one message. It must read the whole text, since that is
-        stored.
+        """`make_reader`: called once for each message; returns the reader that extracts the text of its HTML.
+
+        The reader must not stop after a first part of the text, because the text is stored.
         """
         self._store, self._connections, self._attachment_fetcher, self._make_reader = (
             store,

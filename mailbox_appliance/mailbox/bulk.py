@@ -246,9 +246,11 @@ def pick_uid(
 ) -> int | None:
     """Return the UID of a mirrored message whose UID is unknown; None if it is not among the candidates.
 
-    `sightings`: candidates at the server by UID, with the same Message-ID; the newest match is used. `taken`: UIDs of
-    other messages. The date must match, except for a message that the appliance uploaded: the server may have recorded
-    another.
+    - sightings: candidates at the server by UID, with the same Message-ID. If several match, the highest UID counts.
+    - taken: UIDs that belong to other messages.
+
+    A candidate must have the same size and date. The date of a message that the appliance uploaded is not compared,
+    because the server may have recorded a different one.
     """
     is_ours = not message.gone
     fitting = [s.uid for s in sightings.values() if s.uid not in taken and is_same_message(message, s, certain=is_ours)]
@@ -387,7 +389,9 @@ def find_moved_uids(
 
 
 def _all_mail_number(store: "Store", folder: MirroredFolder) -> int | None:
-    """Return the number of the All Mail folder in the same mailbox; None on a server without labels."""
+    """Return the number (key in the store) of the All Mail folder in the mailbox of this folder. None on a server
+    without labels.
+    """
     home = store.folders.find_all_mail(folder.account_id)
     return None if home is None else home.number
 
@@ -545,10 +549,14 @@ class BulkRunner(ABC, Generic[How]):
     def _mark_on_fault(
         self, messages: Sequence[LocatedMessage], *paths: str, refusal: FailureCode | None = "provider_rejected"
     ) -> Iterator[None]:
-        """Mark messages if a command in this context fails: as uncertain if the server may have executed it.
+        """Context manager: if a command in the block raises RemoteFault, mark these messages, then raise the fault
+        again.
 
-        `paths`: the folders that the command changes; they are synced afterwards. `refusal`: the code of the failure if
-        the server refuses the command; None leaves the messages unmarked then.
+        - They are marked as uncertain if the server may have executed the command.
+        - They are marked as failed with the code `refusal` if the server refused it. None leaves them unmarked then.
+        - After any other fault they stay unmarked.
+
+        `paths`: the folders that the command changes; they are synced afterwards.
         """
         self._touched.update(dict.fromkeys(paths))
         try:
@@ -574,8 +582,8 @@ def permanent_delete(
 ) -> None:
     """Delete messages of this folder permanently at the server.
 
-    On a server with labels they are moved to trash and deleted there. Raises RemoteFault, with `in_doubt` if they may
-    have been moved to trash without being deleted.
+    On a server with labels they are moved to trash and deleted there. Raises RemoteFault. Its `in_doubt` is True if
+    they may have been moved to trash without being deleted.
     """
     uids = [message.uid for message in messages if message.uid is not None]
     if folder.role == "trash" or store.folders.find_all_mail(folder.account_id) is None:

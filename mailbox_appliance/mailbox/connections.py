@@ -80,11 +80,12 @@ class Connections:
 
     @contextmanager
     def borrow(self, account_id: str, *, in_background: bool = False) -> Iterator[ImapMailbox]:
-        """Yield the connection of this mailbox for exclusive use inside this context; it is opened if necessary.
+        """Yield the IMAP connection of this mailbox, opened if necessary. Until the block ends, no other thread gets
+        it.
 
-        `in_background`: whether the caller is not a request; requests then wait for it as long as if it did not wait
-        itself. Raises RemoteFault, also if others use the connection for too long, and NotFound if the mailbox was
-        removed.
+        `in_background`: the caller is background work, not an API request. Its wait does not shorten the time that
+        requests wait. Raises RemoteFault, also if others use the connection for too long. Raises NotFound if the
+        mailbox was removed.
         """
         place = self._slot_of(account_id)
         if not self._acquire(place, in_background):

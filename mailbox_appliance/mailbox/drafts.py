@@ -127,8 +127,9 @@ class Drafts:
             self.create(account_id, version, thread_id, record=record)
 
     def _is_mirrored(self, account_id: str, version: DraftVersion) -> bool:
-        """Whether the mirror has a draft with this version's Message-ID in any folder: an earlier call saved it, and a
-        person moved it.
+        """Whether the mirror has a draft with this version's Message-ID, in any folder.
+
+        If so, an earlier call has saved the version; a person may have moved it since.
         """
         message_id = canonical_message_id(version.message_id) or ""
         found = self._store.messages.find_by_message_id(account_id, message_id)
@@ -307,10 +308,11 @@ def _is_marked_as_draft(message: LocatedMessage) -> bool:
 def _find_on_server(
     mailbox: ImapMailbox, folder: MirroredFolder, version: DraftVersion, uid: int | None
 ) -> FoundCopy | None:
-    """Return a version as the server has it after an upload; None if it is not found.
+    """Find a version in this folder at the server, after its upload. Returns None if it is not found.
 
-    It is searched by `uid`, which the server may have returned, otherwise by Message-ID. Its size and date can differ
-    from those of the upload.
+    `uid`: the UID that the server returned for the upload; None if it returned none, so that the Message-ID is
+    searched. The size and date of the result are those that the server reports, which can differ from those of the
+    upload.
     """
     if uid is not None:
         return client.find_by_uid(mailbox, folder, uid)
@@ -336,9 +338,7 @@ def _with_labels(mailbox: ImapMailbox, landed: FoundCopy, flags: frozenset[str])
 
 
 def _is_among_drafts(message: LocatedMessage) -> bool:
-    """Whether people see a message in the drafts folder. A draft in trash is still marked as a draft, but is not
-    there.
-    """
+    """Whether a message is shown among the drafts of its mailbox. A draft in trash or spam is not."""
     role = message.folder.role
     return role == "drafts" or (_is_marked_as_draft(message) and role not in ("trash", "spam"))
 

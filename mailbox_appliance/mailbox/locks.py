@@ -21,15 +21,16 @@ class KeyedLocks:
 
     @contextmanager
     def lock(self, key: Hashable) -> Iterator[None]:
-        """Hold the lock of this key inside this context. Waits while another thread holds it."""
+        """Context manager: hold the lock of this key until the block ends. Waits while another thread holds it."""
         with self._queue_for(key) as turn, turn.lock:
             yield
 
     @contextmanager
     def try_lock(self, key: Hashable, seconds: float) -> Iterator[bool]:
-        """Try to hold the lock of this key inside this context, and yield whether that succeeded.
+        """Try to get the lock of this key, and yield whether that succeeded. If so, it is held until the block ends.
 
-        Waits up to `seconds` if another thread holds it, but not at all if a further thread waits already.
+        Waits up to `seconds` if another thread holds the lock. Does not wait if a third thread is waiting for it
+        already.
         """
         with self._queue_for(key) as turn:
             is_mine = turn.lock.acquire(timeout=seconds if turn.waiting <= 2 else 0)

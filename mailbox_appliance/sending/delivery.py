@@ -1,8 +1,7 @@
 """One attempt to send a message: over SMTP or Microsoft Graph, each step recorded in the journal before it is taken.
 
-    smtp ..... the usual path
-    graph .... for Outlook mailboxes that are marked to send by it, and those whose provider reports at login that SMTP
-               is disabled for them
+Most messages are sent over SMTP. Graph is used only for Outlook mailboxes. A mailbox is marked for Graph once its
+server reports at a login that SMTP is disabled; from then on, Graph sends its messages.
 
 No transaction is open while the network is used. If recording the result fails (a full disk), calling `run` again
 records the same result, and never sends again.
@@ -79,8 +78,8 @@ class DeliveryAttempt:
         return self._size > LARGE
 
     def close(self) -> None:
-        """Close the connection, and remove a draft at Graph that was not sent. If the result is not recorded yet, the
-        draft is kept.
+        """Close the SMTP connection, or delete the draft at Graph if it was not sent. While the result is not recorded,
+        the draft stays.
         """
         way, verdict = self._way, self._verdict
         if isinstance(way, SmtpDelivery):

@@ -191,8 +191,8 @@ _TOO_MUCH_IN_ONE = own_text(
 class GraphDelivery:
     """One attempt to send a message through Graph. Call `remove_draft` when its result is recorded.
 
-    `refused`: always empty, since Graph names no rejected recipients. `copy`: the message as the local mirror of Sent
-    shows it, once the draft was created.
+    - refused: always empty, since Graph names no rejected recipients.
+    - copy: the message for the local mirror of the folder Sent; None until the draft was created.
     """
 
     def __init__(self, context: SendingContext, recorder: Recorder, progress: Progress, work: DeliveryWork) -> None:
@@ -204,8 +204,10 @@ class GraphDelivery:
         self.copy: SentCopy | None = None
 
     def attempt(self) -> Verdict:
-        """Try to send the message, and return the verdict. Raises RemoteFault, OperationClosed, and NotFound if the
-        mailbox was removed.
+        """Try to send the message, and return the verdict.
+
+        Raises RemoteFault, OperationClosed (the operation ended in the meantime), and NotFound (the mailbox was
+        removed).
         """
         work = self._work
         parts = split_attachments(work.wire.read(), LARGEST_MESSAGE - len(work.bcc_header))
@@ -269,9 +271,9 @@ class GraphDelivery:
         return judge("attach", remote_graph.attach_file(graph, token, self._draft, file))
 
     def _remove_earlier(self, graph: Graph, token: str) -> None:
-        """Delete drafts that earlier attempts created but did not send. Nothing else changes or sends these drafts.
+        """Delete drafts that earlier attempts created but did not send.
 
-        A failure does not stop this attempt, except a refused token, which raises RemoteFault.
+        If that fails, this attempt continues. Only a refused access token raises RemoteFault.
         """
         work = self._work
         if work.attempts == 0 and work.provider_draft_id is None:

@@ -9,7 +9,8 @@ nobody          withdrawn                   failed                     queued ag
 uncertain       uncertain                   uncertain                  uncertain
 mailbox gone    failed: account_removed     failed: account_removed    failed: account_removed
 
-"Nobody" is `TemporaryFailure`: nobody received the message. After "withdrawn" the idempotency key can be used again.
+"Nobody" is `TemporaryFailure`: nobody received the message. "Withdrawn" means that the operation is deleted and the
+client gets an error, so that its idempotency key can be used again.
 """
 
 import logging
@@ -164,8 +165,8 @@ _REJECTED: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of an attempt for the client. `problem`: the error to answer with if its operation was withdrawn,
-    otherwise None.
+    """Result of an attempt for the client. `problem`: the error to answer with if its operation was withdrawn (deleted,
+    because nobody received the message); otherwise None.
     """
 
     problem: Problem | None = None
@@ -179,11 +180,11 @@ class Recorder:
         self._clock_guard = ClockGuard(context.clock)
 
     def begin(self, work: DeliveryWork) -> bool:
-        """Record that sending a queued operation begins. Returns False if it must not be sent now.
+        """Record that sending a queued operation begins. Returns False if it must not be sent now:
 
-        That is the case if it is no longer queued, is not due, or failed just now since it may not be sent
-        (permissions, sender, 24 hours). If it seems too late for the message but the clock has just jumped, it stays
-        queued.
+        - It is no longer queued, or its time has not come.
+        - Its permissions or its sender forbid it, or it is 24 hours late. Then it is recorded as failed.
+        - It seems to be 24 hours late, but the clock has just jumped. Then it stays queued.
         """
         is_steady = self._clock_guard.is_trusted()
         if work.send_at is not None and work.send_at > self._clock.now():
@@ -246,10 +247,10 @@ class Recorder:
         return Outcome()
 
     def requeue(self, work: DeliveryWork, cause: str, wait: float = 0) -> bool:
-        """Queue a scheduled message again, after an attempt by which nobody received it. Returns False if the operation
-        has ended.
+        """Queue a scheduled message again, because an attempt failed and nobody received it. Returns False if the
+        operation has ended.
 
-        `wait`: the seconds until the next attempt.
+        `cause`: the reason of the failure. `wait`: the seconds until the next attempt.
         """
         now = self._clock.now()
         return self._requeue_at(work, cause, min(now + timedelta(seconds=wait), (work.send_at or now) + TRIED_FOR))

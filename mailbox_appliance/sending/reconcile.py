@@ -49,8 +49,11 @@ Borrow = Callable[[str], AbstractContextManager[ImapMailbox]]
 def next_search(since: datetime, now: datetime, looks: int, *, is_made: bool) -> datetime | None:
     """Return the time of the search that follows one at `now`, or None if there is no further search.
 
-    `since`: the time at which the operation became uncertain. `looks`: the number of searches before this one.
-    `is_made`: whether the mailbox could be searched. After 24 hours the searches end when one could be made.
+    - since: the time at which the operation became uncertain.
+    - looks: the number of searches before this one.
+    - is_made: whether the mailbox could be searched this time.
+
+    After 24 hours, the first search for which `is_made` is True is the last one.
     """
     if looks + 1 >= MOST_LOOKS:
         return None

@@ -1,7 +1,8 @@
-"""Saves the appliance's copies of sent messages in Sent: soon after sending, but while no message is being sent.
+"""Saves the appliance's copies of sent messages in the folder Sent, soon after sending.
 
-All due copies of one mailbox are uploaded over one connection, so that a slow server delays only its own copies. The
-timer (`scheduler`) starts this when copies are due.
+All waiting copies of one mailbox are uploaded over one connection, so that a slow server delays only its own copies.
+The timer (`scheduler`) starts this. It first waits up to 3 seconds until no message is being sent, so that sending
+comes first.
 """
 
 import logging
@@ -284,7 +285,9 @@ class SentMailTask:
 
     @contextmanager
     def _lock(self, account_id: str) -> Iterator[None]:
-        """Wait until no other thread saves copies of this mailbox, and exclude others inside this context."""
+        """Context manager: wait until no other thread saves copies of this mailbox, and exclude others until the block
+        ends.
+        """
         with self._changed:
             self._changed.wait_for(lambda: account_id not in self._at_work)
             self._at_work.add(account_id)

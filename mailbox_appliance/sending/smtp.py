@@ -122,7 +122,9 @@ class SmtpConnectionPool:
             kept.session.quit(_SHORT_GOODBYE)
 
     def renew(self, account_id: str) -> None:
-        """Close the unused connections of a mailbox whose servers or credentials changed. Later ones may be kept."""
+        """Close the unused connections of a mailbox, because its servers or credentials changed. Connections that are
+        opened later can be kept again.
+        """
         with self._changed:
             self._renewals[account_id] += 1
             left = self._kept.pop(account_id, [])
@@ -130,8 +132,8 @@ class SmtpConnectionPool:
             kept.session.quit(_SHORT_GOODBYE)
 
     def count_renewals(self, account_id: str) -> int:
-        """Return the number of calls of `renew` for a mailbox, to detect that its credentials changed between two
-        calls.
+        """Return how often `renew` was called for a mailbox. If two results differ, its servers or credentials changed
+        in between.
         """
         with self._changed:
             return self._renewals.get(account_id, 0)
@@ -172,8 +174,9 @@ class SmtpConnectionPool:
             return removed
 
     def _has_closer(self) -> bool:
-        """Start the thread that closes unused connections, unless it runs. Returns False if that fails; then none may
-        be kept.
+        """Ensure that the thread runs that closes unused connections.
+
+        Returns False if it cannot be started; then connections must not be kept.
         """
         if self._closer is None:
             closer = threading.Thread(target=self._run, name="kept smtp connections", daemon=True)
@@ -206,8 +209,8 @@ _PATIENCE = 3.0
 class SmtpDelivery:
     """One attempt to send a message over SMTP. Call `close` last.
 
-    `refused`: the recipients that the server rejected. `copy`: the message as the local mirror of Sent will show it,
-    once the server has all of it.
+    - refused: the recipients that the server rejected.
+    - copy: the message for the local mirror of the folder Sent; None until the server has all of it.
     """
 
     def __init__(
@@ -226,8 +229,10 @@ class SmtpDelivery:
         self.copy: SentCopy | None = None
 
     def attempt(self) -> Verdict:
-        """Try to send the message, and return the verdict. Raises RemoteFault, OperationClosed, and NotFound if the
-        mailbox was removed.
+        """Try to send the message, and return the verdict.
+
+        Raises RemoteFault, OperationClosed (the operation ended in the meantime), and NotFound (the mailbox was
+        removed).
         """
         account_id = self._work.account_id
         endpoint = self._logins.endpoint(account_id, "smtp")

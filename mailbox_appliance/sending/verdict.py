@@ -2,14 +2,15 @@
 
 The rows are phases of sending, the columns are replies. The "dot" is the line that ends the message.
 
-                     2xx/354    4xx            5xx                           lost, silent, malformed, too long
-    connecting       continue   nobody         nobody (no login: sign in)    nobody
-    envelope, data   continue   nobody         refused (no login: sign in)   nobody
-    dot              accepted   nobody         refused                       uncertain
-                                421: uncertain
+                     2xx/354    4xx                      5xx        lost, silent, malformed, too long
+    connecting       continue   nobody                   nobody     nobody
+    envelope, data   continue   nobody                   refused    nobody
+    dot              accepted   nobody; 421: uncertain   refused    uncertain
     QUIT             the earlier verdict stands, whatever the reply is
 
-"Continue" is `Continue`; "nobody" is `TemporaryFailure`: nobody received the message, and it may be tried again.
+"Continue" is `Continue`; "nobody" is `TemporaryFailure`: nobody received the message, and it may be tried again. A
+reply that demands or refuses a login (530, 534, 535, 538) before the dot also means "nobody", with the cause `login`:
+the user must sign in to the mailbox again.
 
 Until the final dot nobody can have received the message (RFC 5321 4.1.1.4). After the dot only the reply decides, and a
 server that disconnects without one may have accepted it (RFC 5321 6.1, RFC 1047). A 421 after the dot is about the

@@ -84,7 +84,7 @@ class Line:
 
 
 class Waiting(Protocol):
-    """An item of a `Queue`, which knows its line."""
+    """An item of a `Queue`. It has the field `line`: the waiting line to which it belongs."""
 
     @property
     def line(self) -> Line: ...
@@ -153,9 +153,9 @@ class Queue(Generic[T]):
                 del self._taken[name]
 
     def count_ready(self, now: float, most: int) -> int:
-        """Return the number of waiting deliveries that could all start now, in addition to those in progress.
+        """Return how many waiting deliveries could start now without exceeding a limit.
 
-        Counting stops at `most`.
+        Those in progress count toward the limits. Counting stops at `most`.
         """
         self._bring_back(now)
         taken, count = self._taken.copy(), 0
@@ -171,7 +171,8 @@ class Queue(Generic[T]):
     def _ready(self, taken: Counter[str]) -> Iterator[Line]:
         """Yield the lines whose first delivery may start, those with priority first.
 
-        `taken`: the number of deliveries in progress by name of a limit. The caller may change it between two lines.
+        `taken`: the number of deliveries in progress, by the name of each limit. The caller may change it while it
+        iterates.
         """
         for servers in self._lines.values():
             for lines in servers.values():
@@ -215,8 +216,9 @@ class Ticket:
     """A delivery in the queue or in progress, and the handle on which a request waits for it.
 
     - done: set when the attempt has ended, or the appliance stops.
-    - problem: the error for the client if the operation was withdrawn.
-    - interrupted: the state that a previous run left, which must be undone first.
+    - problem: the error for the client if the operation was withdrawn (deleted, because nobody received the message).
+    - interrupted: an attempt that the previous run of the appliance began and did not finish; None if there is none.
+      It is undone before this delivery starts.
     - row: the parsed message for the list of messages, if the caller has it already.
     """
 
@@ -256,7 +258,8 @@ class Sender:
         """Recover the deliveries that the previous run left unfinished, by the phase that they had reached, then accept
         new ones.
 
-        If one cannot be undone now, such as on a full disk, that is tried again later; until then it is not sent.
+        If a delivery must be undone and that fails, such as on a full disk, it is tried again later. Until then the
+        message is not sent.
         """
         with self._changed:
             self._start_thread()  # the thread that never ends, in case no other can be started later
@@ -323,17 +326,21 @@ class Sender:
         return self._queue.is_busy
 
     def _retry_account(self, account_id: str) -> None:
-        """Retry the failed deliveries of a mailbox that has new credentials, including those that are just ending."""
+        """Retry the failed deliveries of a mailbox that has new credentials.
+
+        An attempt that is still running with the old credentials is retried too, when it has failed.
+        """
         self._pool.renew(account_id)
         self._recorder.retry_soon(account_id)
 
     def _take_back(self, left: OpenDelivery) -> bool:
-        """Undo a delivery that the previous run began and did not finish; nobody has received it. Returns True if that
-        is all.
+        """Undo a delivery that the previous run began and did not finish; nobody has received it.
 
         - A scheduled one is queued again.
         - One that no client has seen is withdrawn: its client got no answer, and may repeat the request.
-        - Any other is not changed, and False is returned: the caller submits it.
+        - Any other is not changed.
+
+        Returns whether the delivery was undone. If not, the caller submits it.
         """
         if left.kind == "scheduled":
             return self._recorder.requeue(self._store.deliveries.get_work(left.operation_id), "interrupted")
@@ -365,8 +372,8 @@ class Sender:
             return ticket
 
     def _line(self, account_id: str, *, is_scheduled: bool = False) -> Line:
-        """Return the waiting line of a mailbox. `server` of the line is its current SMTP server, or empty if that is
-        unknown.
+        """Return the waiting line of a mailbox. Its field `server` is the host and port of the mailbox's current SMTP
+        server, or empty if that is unknown.
         """
         try:
             endpoint = self._logins.endpoint(account_id, "smtp")
