@@ -1,12 +1,12 @@
 """Clients for external servers: IMAP, SMTP, HTTPS, DNS. Only this package uses the libraries imapclient, imaplib,
 smtplib, dnspython and oauthlib.
 
-Every failure is raised as a `RemoteFault`, and callers decide how to react. Nothing here uses the store.
+Every failure is raised as a `RemoteFault`, and callers decide how to react. Nothing in this package uses the store.
 
     net/             connections: allowed addresses, TLS, limits of time and size, HTTPS, DNS
     imap/            the IMAP client
     discovery/       finds the servers of a mailbox from its address
-    errors           faults, their names and sentences, and which fault a server's reply stands for
+    errors           RemoteFault, and the rules that find the exact cause in a server's reply
     smtp             submits messages over SMTP, step by step
     graph            drafts of Microsoft Graph: created, filled, sent
     sasl             sign-in with an access token, for IMAP and SMTP

@@ -1,8 +1,8 @@
-"""Errors of external servers: the exception RemoteFault, faults with a name, and the rules that classify server
-replies.
+"""Errors of external servers: the exception RemoteFault, a table of known causes (FAULTS), and the rules that find the
+cause in a server's reply.
 
-A fault of a server in a private network may hide its exact cause, so that members cannot scan that network. `Contact`
-records how far a connection got, which decides that.
+For a server in a private network the exact cause can be hidden, so that members cannot scan that network. It is hidden
+if no mail server has answered; `Contact` records whether one has.
 """
 
 import errno
@@ -142,7 +142,9 @@ def malformed_fault(server: ServerName) -> RemoteFault:
 
 @dataclass(frozen=True)
 class NamedFault:
-    """An error of a server with a name in FAULTS: its kind, and a sentence for people that explains it and the fix."""
+    """An entry of the table FAULTS, which is by name: the kind of an error, and a sentence for people with its cause
+    and the fix.
+    """
 
     kind: FaultKind
     reason: str
@@ -628,7 +630,9 @@ class Contact:
 
 @contextmanager
 def marking_faults(contact: Contact) -> Iterator[Contact]:
-    """Set `is_unproven` of each RemoteFault that leaves this context. Yields the contact."""
+    """Context manager: if a RemoteFault is raised in the block, copy `is_unproven` from `contact` to it. Yields
+    `contact`.
+    """
     try:
         yield contact
     except RemoteFault as fault:

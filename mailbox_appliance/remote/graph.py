@@ -232,7 +232,10 @@ class _UploadSession(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _NextRanges(msgspec.Struct, frozen=True):
-    """The ranges of bytes that an upload URL expects next. That API is older, so names may begin with capitals."""
+    """The ranges of bytes that an upload URL expects next.
+
+    Upload URLs can belong to an older API of Microsoft, whose field names begin with capitals. Both spellings are read.
+    """
 
     small: tuple[str, ...] | None = msgspec.field(default=(), name="nextExpectedRanges")
     large: tuple[str, ...] | None = msgspec.field(default=(), name="NextExpectedRanges")

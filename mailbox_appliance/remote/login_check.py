@@ -31,9 +31,10 @@ class LoginCheckResult:
 
 
 class SignInFailed(Exception):
-    """The sign-in to at least one of the two servers failed.
+    """The sign-in to the IMAP server, the SMTP server, or both failed.
 
-    `faults`: that of IMAP first. `checked`: the result of IMAP, if only SMTP failed.
+    - faults: one fault for each server that failed; that of IMAP comes first.
+    - checked: the result of the IMAP server, if only SMTP failed; otherwise None.
     """
 
     def __init__(self, faults: tuple[RemoteFault, ...], checked: LoginCheckResult | None = None) -> None:

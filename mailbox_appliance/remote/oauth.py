@@ -1,11 +1,12 @@
 """Send OAuth 2.0 requests to a provider, and read its responses.
 
-    authorization_url .................. the URL that a person opens (RFC 6749 4.1.1, with PKCE: RFC 7636)
-    exchange_code ...................... exchanges the code that the browser returns for tokens (4.1.3)
-    refresh_access ..................... uses a refresh token to get an access token, at some providers also a new
-                                         refresh token (6)
-    request_device_code, poll_device_code . the same for a machine without a browser (RFC 8628)
-    fetch_userinfo ..................... the address of the person who signed in (OpenID Connect Core 5.3)
+    authorization_url ..... the URL that a person opens (RFC 6749 4.1.1, with PKCE: RFC 7636)
+    exchange_code ......... exchanges the code that the browser returns for tokens (RFC 6749 4.1.3)
+    refresh_access ........ uses a refresh token to get an access token, at some providers also a new refresh token
+                            (RFC 6749 6)
+    request_device_code ... gets a code that a person types on another device, if this one has no browser (RFC 8628)
+    poll_device_code ...... gets the tokens once the person has typed that code
+    fetch_userinfo ........ the address of the person who signed in (OpenID Connect Core 5.3)
 
 The library oauthlib builds the requests and parses the responses. It is imported at the first request.
 """
@@ -176,7 +177,9 @@ def read_tokens(client: "Client", answer: HttpsResponse) -> IssuedTokens:
 
 
 def read_device_prompt(answer: HttpsResponse) -> DevicePrompt:
-    """Return the code for another device from a response. Raises RemoteFault (`malformed`) if it is not valid."""
+    """Return the code that a person types on another device, from a response. Raises RemoteFault (`malformed`) if the
+    response is not valid.
+    """
     said: _DeviceResponse = _decode_answer(answer, _DeviceResponse)
     uri = said.verification_uri or said.verification_url
     if uri is UNSET:
@@ -260,9 +263,10 @@ def authorization_url(
 def _prompt_parameters(provider: OAuthProvider, hint: str | None) -> Mapping[str, str]:
     """Return the parameters that control the provider's sign-in page. `hint`: the expected address, if known.
 
-    Without a hint, people with several accounts choose one. Google issues a refresh token only for offline access, and
-    another one only with renewed consent (its .../oauth2/web-server, "Offline access"). At Microsoft the hint may be
-    the address of a shared mailbox, so people always choose there.
+    - Google: without a hint, people choose among their accounts. A refresh token is issued only for offline
+      access, and issued again only with renewed consent (Google's documentation .../oauth2/web-server, "Offline
+      access").
+    - Microsoft: people always choose, since the hint may be the address of a shared mailbox.
     """
     named = {} if hint is None else {"login_hint": hint}
     if provider == "outlook":
@@ -273,9 +277,11 @@ def _prompt_parameters(provider: OAuthProvider, hint: str | None) -> Mapping[str
 def exchange_code(asking: OAuthClient, code: str, *, redirect_uri: str, verifier: str) -> IssuedTokens:
     """Exchange a code from the browser for tokens with access to mail. A code works once. Raises RemoteFault.
 
-    `redirect_uri`, `verifier`: those of `authorization_url`. At Microsoft access to Graph may be granted too, but a
-    request for tokens must name one resource (AADSTS28003; .../v2-oauth2-auth-code-flow: "The scopes must all be from a
-    single resource, along with OIDC scopes").
+    `redirect_uri`, `verifier`: the same values as for `authorization_url`.
+
+    The tokens are requested for mail only, even if the person also granted access to Graph, because Microsoft allows
+    only one resource in a request (AADSTS28003; .../v2-oauth2-auth-code-flow: "The scopes must all be from a single
+    resource, along with OIDC scopes").
     """
     client, known = _web_client(asking.app), asking.provider
     named = {"scope": " ".join(known.scopes("mail"))} if known.graph_scopes else {}

@@ -93,9 +93,9 @@ class KnownProvider:
     def refresh_scopes(self, resource: Resource, *, is_shared: bool = False) -> tuple[str, ...]:
         """Return the scopes to request when an access token is renewed. `is_shared`: for a shared mailbox.
 
-        Returns none for Google, which has only one resource: then all granted scopes are renewed. For Microsoft,
-        optional scopes of the sign-in are left out, because requesting more than was granted is refused, and an older
-        release may have requested less.
+        - Google: none, which renews all granted scopes. Google has only one resource.
+        - Microsoft: those of the sign-in without the optional ones. A request for more than was granted is refused,
+          and older releases of the appliance may have requested less at the sign-in.
         """
         if not self.graph_scopes:
             return ()

@@ -40,10 +40,13 @@ class TokenLogin:
         self._challenge = ""
 
     def next_response(self, challenge: bytes = b"") -> bytes | None:
-        """Return the client's next line. `challenge`: the line of the server before it.
+        """Return the client's next line. `challenge`: the line that the server sent before it.
 
-        The first call returns the token, the second one acknowledges a refusal. The third one returns None: the caller
-        must cancel the exchange. After that it raises RemoteFault.
+        1. The first call returns the line with the token.
+        2. The second call returns a line that acknowledges the server's refusal.
+        3. The third call returns None: the caller must cancel the exchange.
+
+        Further calls raise RemoteFault.
         """
         if not self._responses:
             raise malformed_fault(self._server)
@@ -52,8 +55,9 @@ class TokenLogin:
         return self._responses.pop(0)
 
     def fault_of_refusal(self, text: str, reply: Reply | None = None) -> RemoteFault:
-        """Return the fault for a refused sign-in. `text`: the server's reply to the command. The challenge before it
-        counts too.
+        """Return the fault for a refused sign-in. `text`: the server's reply to the sign-in command.
+
+        The fault is found from this text and from the challenge that the server sent before it.
         """
         name = errors.fault_name_of_reply(self._server, f"{text} {self._challenge}", host=self._host, by_token=True)
         return named_fault(name or "token_refused", self._server, reply)

@@ -45,9 +45,9 @@ class _User(msgspec.Struct, frozen=True, rename="camel"):
 def fetch_sender_addresses(
     provider: KnownProvider, token: str, *, ca_file: str, timeout: float
 ) -> tuple[SenderAddress, ...]:
-    """Return the addresses that a mailbox may send as, without duplicates, at most 100. `token`: for `TOKEN_RESOURCES`.
+    """Return the addresses that a mailbox may send as, without duplicates, at most 100.
 
-    Raises RemoteFault.
+    `token`: an access token for the resource that TOKEN_RESOURCES names for the provider. Raises RemoteFault.
     """
     is_public = not provider.is_named_by_operator(provider.api_url)
     options = https.HttpsOptions("oauth", ca_file, timeout, only_public=is_public, limit=1 << 20)

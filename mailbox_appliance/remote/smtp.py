@@ -372,9 +372,10 @@ class SmtpConnection:
     def send_final_dot(self, timeout: float, meanwhile: Callable[[], object] = lambda: None) -> Reply:
         """Send the final dot, which completes the message, and return the server's reply.
 
-        `timeout`: seconds in total. `meanwhile`: called while the server works; it must not raise. After this call
-        started, a RemoteFault means that the server may have the message. A reply with a code from 300 to 399 is a
-        `malformed_fault`.
+        `timeout`: seconds in total. `meanwhile`: called while the server works; it must not raise.
+
+        Raises RemoteFault if no valid reply arrives, or if its code is from 300 to 399. Then the server may have the
+        message.
         """
         with self._mark_broken_on_fault():
             self._dialogue.channel.restart_timeout(timeout)
@@ -434,7 +435,7 @@ class SmtpConnection:
 
 @contextmanager
 def _errors_as_faults() -> Iterator[None]:
-    """Convert errors of the connection that are raised inside this context to RemoteFault."""
+    """Context manager: convert errors of the connection that are raised in the block to RemoteFault."""
     try:
         yield
     except TimeoutError as error:

@@ -80,7 +80,7 @@ class StopSignal:
 
     @contextmanager
     def connecting(self) -> Iterator[None]:
-        """Mark that a connection is being opened. Until `attach` is called, `cut` has no effect on it."""
+        """Context manager for opening a connection: until the block ends or `attach` is called, `cut` returns False."""
         self._is_connecting = True
         try:
             yield
@@ -122,10 +122,11 @@ class FetchBackoff:
 
     @contextmanager
     def attempt(self, what: FetchKind, folder_number: int, uids: Sequence[int]) -> Iterator[None]:
-        """Remember which messages are requested inside this context. A failure makes later batches smaller, a success
-        larger.
+        """Context manager for one request to the server: remember which messages it asks for. `what`: headers or
+        bodies.
 
-        `what`: whether headers or bodies are requested.
+        A failure makes later batches smaller, a success larger. `folder_number`: the number (key in the store) of the
+        folder.
         """
         self._attempt = (what, folder_number, uids)
         try:
@@ -238,8 +239,9 @@ class SyncSession:
         return self.services.store
 
     def announce(self, message_ids: Iterable[str]) -> None:
-        """Publish an event for each new message, after the commit that stored it. Pass no ids if only bodies were
-        stored.
+        """Publish an event for each of these new messages. Call it after the commit that stored them.
+
+        Also call it, without IDs, after only bodies were stored: that records that this connection made progress.
         """
         self.has_stored = True
         for message_id in message_ids:

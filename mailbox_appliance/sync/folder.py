@@ -125,8 +125,9 @@ class HeaderBatch:
 
     - uids: all UIDs that were requested.
     - messages: the messages that the store does not have yet.
-    - is_whole: whether their bodies are fetched and stored at once.
-    - origins: numbers of other folders in which the store has such messages; they may have moved from there.
+    - is_whole: whether `store_batch` also fetches and stores their bodies; otherwise the backlog does so later.
+    - origins: numbers (keys in the store) of other folders that have such messages, which may have moved from
+      there.
     """
 
     uids: Sequence[int]

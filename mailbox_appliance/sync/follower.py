@@ -41,11 +41,12 @@ INBOX = "INBOX"
 class Listing:
     """The result of storing the server's list of folders.
 
-    At Gmail, most folders only show the messages with one label; the messages are in All Mail.
+    At Gmail, most folders only show the messages with one label; the messages are in All Mail. The number of a folder
+    is its key in the store.
 
     - followed: folders that hold messages, in the order in which they are checked.
-    - labels: folder numbers by path, of the folders that only show a label.
-    - numbers: numbers of all folders.
+    - labels: the folders that only show a label; their numbers by path.
+    - numbers: the numbers of all folders.
     - has_dropped: whether a folder that held messages is gone, or stored messages were detached from their folder.
     - has_dropped_label: whether a folder that showed a label is gone; its label may have been renamed.
     - new_labels: paths of folders that show a label and are new.
@@ -147,7 +148,10 @@ class LabelCounts:
         self._suspects: dict[str, _Counts] = {}
 
     def add_new(self, paths: Iterable[str]) -> None:
-        """Check these new folders next. For them, the first difference already requires a comparison of all labels."""
+        """Check these new folders next.
+
+        In a new folder, one difference is enough for `check_next` to return True; in others it must be found twice.
+        """
         for path in paths:
             self._suspects[path] = _NEW
             self._order.appendleft(path)
@@ -155,7 +159,8 @@ class LabelCounts:
     def check_next(self, numbers: Mapping[str, int]) -> bool:
         """Compare the count of one more folder with the server's. Returns whether all labels must be compared.
 
-        That is so if the same difference is found twice. `numbers`: folder numbers by path. Raises RemoteFault.
+        They must if the same difference is found twice in a folder. `numbers`: the number (key in the store) of each
+        folder, by path. Raises RemoteFault.
         """
         path = self._pick_folder(numbers)
         counts = None if path is None else self._fetch_counts(path, numbers[path])
@@ -382,8 +387,8 @@ class Follower:
         return is_detached
 
     def _catch_up_origins(self, numbers: frozenset[int]) -> bool:
-        """Check the folders with these numbers, from which messages may have moved. Returns whether any message left
-        them.
+        """Check the folders with these numbers (keys in the store), from which messages may have moved. Returns whether
+        any message left them.
         """
         found = False
         for folder in [folder for folder in self.folders.values() if folder.folder.number in numbers]:

@@ -43,7 +43,8 @@ class HtmlReaders:
     def __init__(self, most_waiting: int, *, idle: float = IDLE, within: float = WITHIN) -> None:
         """Prepare the child processes. They start on first use.
 
-        - most_waiting: how many requests may be in analysis or wait for it without a condition.
+        - most_waiting: how many requests may be in analysis or wait for it at once. A request beyond this number
+          waits only while the children finish bodies quickly.
         - idle: seconds without work after which a child ends.
         - within: seconds for the bodies of one request.
         """
@@ -62,9 +63,9 @@ class HtmlReaders:
 
     @contextmanager
     def sharing(self, within: float = WITHIN) -> Iterator[None]:
-        """Give all bodies that this thread reads inside this context one time limit.
+        """Context manager: all bodies that this thread reads until the block ends share one time limit.
 
-        `within`: seconds for all of them together, counted from the first one.
+        `within`: that limit in seconds, counted from the first body.
         """
         self._shared.reader = RequestReader(self, within, PREVIEW_TAG_READER)
         try:
@@ -76,7 +77,7 @@ class HtmlReaders:
         """Return the visible content of HTML, for display. `form`: the output format, or `beginning` for a one-line
         preview.
 
-        If the analysis takes too long, return the text of the first tags.
+        If the analysis takes too long, return only the text between the HTML tags, and only that of the first part.
         """
         return self._for_display().extract(html, form)
 
@@ -135,7 +136,8 @@ class HtmlReaders:
     def _ask(self, request: Request, until: float) -> tuple[bytes, bool]:
         """Return the child's answer (empty if there is none), and whether to cache the outcome.
 
-        A failure is cached only if the body itself ended the child although it had enough time.
+        Answers are cached. A missing answer is cached only if this body had enough time and the child ended because of
+        it.
         """
         with self._queue.wait(min(until, time.monotonic() + min(MOST_WAIT, self._within / 2))) as child:
             left = until - time.monotonic()
@@ -210,9 +212,10 @@ class _ChildQueue:
 
     @contextmanager
     def wait(self, until: float) -> Iterator[ParserChild | None]:
-        """Wait for a free child, and lend it inside this context. None: no child was free in time.
+        """Wait for a free child process and yield it, for exclusive use until the block ends. Yields None if none was
+        free in time.
 
-        `until`: the latest time (`time.monotonic`); the wait ends earlier if too many requests wait already.
+        `until`: the latest time (`time.monotonic`). The wait ends earlier if too many requests wait already.
         """
         with self._changed:
             may_wait = self._here < self._most

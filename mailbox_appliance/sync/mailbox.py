@@ -251,8 +251,8 @@ class MailboxSync:
     ) -> Next:
         """Disconnect, and schedule a new connection.
 
-        `error`: stored with `status` until then; None keeps the status. `is_token`: an access token was refused, which
-        has delays of its own.
+        - error, status: stored for the mailbox until it is connected again. If `error` is None, nothing is stored.
+        - is_token: whether an access token was refused. Such failures have retry delays of their own.
         """
         self._backoff.record_failure()
         self._disconnect()

@@ -60,8 +60,9 @@ class WholeMessage(msgspec.Struct, frozen=True, tag=True):
 class Body(msgspec.Struct, frozen=True, tag=True):
     """Request to extract the visible content of HTML.
 
-    `form`: the output format, or `beginning` for a one-line preview. `arrives`: the message is new, and nobody waits
-    for it.
+    - form: the output format, or `beginning` for a one-line preview.
+    - arrives: whether the message is new, so that nobody waits for the answer. Then the time limit depends on
+      earlier messages.
     """
 
     html: str

@@ -1,7 +1,7 @@
 """Parse batches of messages that sync has fetched. HTML and large batches are parsed in a child process.
 
     Parsers.begin ........ sends the batch to a child; does nothing for a few messages without HTML
-    PendingBatch.result .. waits for the child, and parses here what no child has parsed
+    PendingBatch.result .. waits for the child, and parses in this process the messages that no child has parsed
 
 This process never analyzes HTML, which may be hostile: for a message that no child parsed, it uses the text between the
 tags, with a warning (`TAG_READER`). There are two children, so that new mail does not wait behind large batches. Each
@@ -339,7 +339,12 @@ class Parsers:
         self._for_few, self._for_many = (ParserChild(idle=idle, patience=patience) for _ in range(2))
 
     def begin(self, sources: Sequence[bytes]) -> PendingBatch:
-        """Begin to parse raw messages. For a large batch, wait until the child has accepted it."""
+        """Send raw messages to a child process to be parsed. `result()` of the returned batch waits for the parsed
+        messages.
+
+        For a large batch, this waits until the child has accepted it. A few messages without HTML are not sent;
+        `result()` parses them.
+        """
         if len(sources) > FEW or sum(map(len, sources)) > SMALL:
             return PendingBatch(sources, self._for_many)
         return PendingBatch(sources, self._for_few if any(map(_has_html, sources)) else None)

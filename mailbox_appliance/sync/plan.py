@@ -19,7 +19,8 @@ from mailbox_appliance.model.sync import FlagChange, FolderChanges, FolderState
 class FolderMirror:
     """The stored copy of a folder: its state at the last sync (None before the first), and the stored flags by UID.
 
-    `flags` must contain all stored messages if the server listed all of its own; otherwise those that it reported.
+    If the server listed all its messages, `flags` must contain all stored messages. If it reported only changes,
+    `flags` needs only the messages that it reported.
     """
 
     state: FolderState | None
@@ -109,10 +110,12 @@ def may_be_news(reached: FolderState | None, state: FolderState, *, thorough: bo
 
 
 def is_repeated(before: Notice | None, told: Notice | None) -> bool:
-    """Whether the server only repeats a notice of IDLE that led to no change, so that it can be ignored.
+    """Whether the server only repeats an earlier report of IDLE, so that it can be ignored.
 
-    `before`, `told`: the last notice and the new one, each with the folder's state at that time. A repeated one has the
-    same state and no more messages.
+    `before`, `told`: the previous report and the new one; None if there is none.
+
+    Each has the state of the folder at that time and the reported number of messages. It is a repetition if the state
+    is the same and the number is not larger.
     """
     if before is None or told is None or before[0] is None or before[0] != told[0]:
         return False

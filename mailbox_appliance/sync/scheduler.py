@@ -143,9 +143,9 @@ class Watcher:
             self._selector.register(resting.sock, selectors.EVENT_READ, task)
 
     def release(self, task: Task) -> bool:
-        """Stop watching a task. Returns whether the caller may use it now.
+        """Stop watching a task. Returns True if the caller may use the task now.
 
-        False: `wait` is reading its socket, and yields the task right afterwards.
+        Returns False if `wait` is just checking the task's socket. Then `wait` yields the task right afterwards.
         """
         with self._lock:
             if task in self._asked:
@@ -166,10 +166,9 @@ class Watcher:
         return max(0.0, min(ends) - time.monotonic()) if ends else None
 
     def _collect_heard(self, ready: list[Task | None]) -> list[Task]:
-        """Stop watching, and return, the tasks whose server sent something, or for which `release` was called during
-        this check.
+        """Return the tasks that must run now, and stop watching them. `ready`: the tasks whose sockets are readable.
 
-        `ready`: the tasks whose sockets are readable.
+        A task of these must run if its server sent something, or if `release` was called for it during this check.
         """
         with self._lock:
             # Others were released during the wait: their sockets belong to someone else now.

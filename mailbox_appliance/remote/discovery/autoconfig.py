@@ -47,8 +47,9 @@ class DiscoveredServer:
 class AutoconfigServers:
     """The servers with TLS that an autoconfig document names for a mailbox, preferred ones first.
 
-    `imap_by_sign_in`, `smtp_by_sign_in`: servers that accept no password, only OAuth or another sign-in of the
-    provider.
+    - imap, smtp: servers that accept a password.
+    - imap_by_sign_in, smtp_by_sign_in: servers that accept no password, only OAuth or another method of the
+      provider.
     """
 
     imap: tuple[DiscoveredServer, ...] = ()

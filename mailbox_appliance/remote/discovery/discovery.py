@@ -343,7 +343,8 @@ class DiscoveryResult:
 def discover(email: str, options: DiscoveryOptions) -> DiscoveryResult:
     """Find the servers of a mailbox from its address, within about TIME_LIMIT seconds.
 
-    A source that fails has a result that explains why. Raises RemoteFault only if `options.calls` was abandoned before.
+    If a source fails, its result explains why. Raises RemoteFault only if the calls in `options.calls` were abandoned
+    before the lookups began.
     """
     domain = _domain_to_ask(email)
     if domain is None:

@@ -219,8 +219,8 @@ class ImapMailbox:
     ) -> int | None:
         """Append a message to a folder. Returns its UID, or None if the server does not report it.
 
-        `at`: the internal date. `uidvalidity`: the known UIDVALIDITY of the folder; under another one the result is
-        None.
+        `at`: the internal date. `uidvalidity`: the known UIDVALIDITY of the folder. If the server reports a different
+        one, the result is None.
         """
         return writing.append_message(self._wire, path, Content(source), flags, at, uidvalidity)
 
@@ -251,8 +251,9 @@ class ImapMailbox:
         """Move messages to another folder. Returns their new UIDs by old UID; UIDs that the server does not report are
         missing.
 
-        `uidvalidity`: the known UIDVALIDITY of the target folder; under another one each new UID is None. Raises
-        RemoteFault, and Unmovable if this server could not move them without removing other messages.
+        `uidvalidity`: the known UIDVALIDITY of the target folder. If the server reports a different one, each new UID
+        is None. Raises RemoteFault. Raises Unmovable if this server could not move them without removing other
+        messages.
         """
         return writing.move_messages(self._selection, self.features, path, uids, target, uidvalidity)
 
@@ -301,8 +302,8 @@ class ImapMailbox:
 
     @property
     def highest_exists(self) -> int:
-        """The largest number of messages in an unsolicited report since the folder was selected; 0 without such a
-        report.
+        """The largest number of messages that the server reported without being asked, since the folder was selected. 0
+        if it reported none.
         """
         return self._wire.highest_exists
 

@@ -126,7 +126,7 @@ class LoginClient(IMAPClient):
 
 @contextmanager
 def errors_as_faults() -> Iterator[None]:
-    """Convert errors of the connection and of imaplib that are raised inside this context to RemoteFault."""
+    """Context manager: convert errors of the connection and of imaplib that are raised in the block to RemoteFault."""
     try:
         yield
     except TimeoutError as error:
@@ -147,9 +147,13 @@ def fault_of_refusal(
 ) -> RemoteFault:
     """Return the fault for a NO or BAD response. `error`: the exception that holds the response's text.
 
-    The first of these decides: a known text (`errors.fault_name_of_reply`), the response code (RFC 5530), or
-    `otherwise`, the kind, with the sentence `reason`. For a refused sign-in, also pass `host` and `by_token` (an access
-    token was used).
+    The fault is determined by the first of these that is known:
+
+    1. The text of the response (`errors.fault_name_of_reply`).
+    2. The response code (RFC 5530).
+    3. The parameters: `otherwise` is the kind of the fault, `reason` its sentence.
+
+    For a refused sign-in, also pass `host` and `by_token` (an access token was used).
     """
     said = _PYTHON_BYTES.sub(r"\2", str(error))
     found = _RESPONSE_CODE.search(said)

@@ -203,8 +203,9 @@ class SelectedFolder:
 
     @property
     def permanent_flags(self) -> frozenset[str]:
-        """The flags that can be changed permanently (PERMANENTFLAGS). Without that report, all known flags (RFC 3501
-        7.1).
+        """The flags that can be changed permanently, as the server reported them (PERMANENTFLAGS).
+
+        If it reported none, all flags of the folder (FLAGS) count as permanent (RFC 3501 7.1).
         """
         return self.flags.get(b"OK [PERMANENTFLAGS", self.flags.get(b"FLAGS", frozenset()))
 
@@ -297,10 +298,10 @@ class Selection:
 
 
 def detect_capabilities(selection: Selection, words: Collection[str]) -> AccountCapabilities:
-    """Return the capabilities of the server, including whether messages can have labels (`account_capabilities`).
+    """Return the capabilities of the server, including whether messages can have labels.
 
-    This selects INBOX for changes, because only that shows whether clients may create keywords. With X-GM-EXT-1 it is
-    not needed.
+    Messages can have labels if clients may create keywords, or at Gmail (X-GM-EXT-1). Only a folder that is selected
+    for changes shows whether keywords can be created, so this selects INBOX, except at Gmail.
     """
     if selection.wire.has_labels:
         return account_capabilities(words, ANY_KEYWORD)
@@ -347,8 +348,8 @@ class FolderNewsReader:
         `since`: the folder's state at the last sync; None before the first. `known`: how many of its messages are
         stored.
 
-        If the server cannot report the changes since that state, all flags and UIDs are returned. Then `present` of the
-        result is not None.
+        If the server cannot report the changes since then, the result contains the flags of all messages, and in
+        `present` their UIDs. Otherwise `present` is None.
         """
         if since is None or since.highestmodseq is None or not self._selection.has_condstore:
             return self._news_of_everything(self._selection.examine(path).state)
@@ -360,10 +361,10 @@ class FolderNewsReader:
         return news or self._news_of_everything(self._selection.selected.state)
 
     def _news_of_selected(self, path: str, since: FolderState, known: int) -> FolderChanges | None:
-        """Return the changes in the selected folder since the state `since`, without selecting it again.
+        """Return the changes in the folder `path` since the state `since`, if it is selected already.
 
-        Selecting a large folder takes the server a second. `known`: the number of its messages in the store. Returns
-        None if `path` is not the selected folder, or if the server cannot report the changes.
+        Returns None if another folder is selected, or if the server cannot report the changes. `known`: how many of the
+        folder's messages are stored. This saves a new selection, which takes the server a second for a large folder.
         """
         if not self._selection.is_examined(path):
             return None
@@ -410,7 +411,8 @@ class FolderNewsReader:
 def _can_continue(state: FolderState, since: FolderState) -> bool:
     """Whether the server can report the changes from the earlier state `since` up to `state`.
 
-    It cannot if UIDVALIDITY changed, or if a number went back because the server was restored from a backup.
+    It cannot if UIDVALIDITY changed. It cannot either if HIGHESTMODSEQ or UIDNEXT decreased, because the server was
+    restored from a backup.
     """
     if state.uidvalidity != since.uidvalidity or state.highestmodseq is None:
         return False

@@ -74,9 +74,11 @@ def fetch_flags(
 
 
 def search_uids(wire: ImapWire, exists: int, *, has_esearch: bool) -> frozenset[int]:
-    """Return the UIDs of all messages. `exists`: the known number of messages, which decides how to ask.
+    """Return the UIDs of all messages in the selected folder.
 
-    `has_esearch`: the server has ESEARCH (RFC 4731).
+    - exists: how many messages the folder has, as far as known. It decides how the server is asked; with 0 it is
+      not.
+    - has_esearch: whether the server has ESEARCH (RFC 4731), a compact form of the result.
     """
     if not exists:  # some servers refuse 1:* in an empty folder
         return frozenset()
@@ -255,7 +257,9 @@ def _fetch_by_halves(
 
 
 def _fetch_without_section(wire: ImapWire, uids: Sequence[int]) -> dict[int, FetchedItems]:
-    """Return the items of messages without their content, which the server does not return; `section` is empty."""
+    """Fetch messages whose content the server fails to return: only flags, date and size. In the result, `section` is
+    empty.
+    """
     found = _merge_items(_fetch_by_halves(wire, uids, message_items(wire), {}, with_flags=True)) if uids else {}
     for told in found.values():
         told.section = b""

@@ -32,9 +32,11 @@ _FLAG = re.compile(r"\\?[^\x00-\x20\x7f-\U0010ffff(){%*\"\\\]]+")  # RFC 9051 9:
 
 
 def account_capabilities(words: Collection[str], permanent_flags: Collection[str]) -> AccountCapabilities:
-    """Return the capabilities that a mailbox has. `words`: those that the server lists, in upper case.
+    """Return the capabilities that a mailbox has.
 
-    `permanent_flags`: of a writable folder. If `\\*` is among them, clients may create keywords, which count as labels.
+    - words: the capabilities that the server lists, in upper case.
+    - permanent_flags: the PERMANENTFLAGS of a folder that is selected for changes. If `\\*` is among them, clients
+      may create keywords, which count as labels.
     """
     return AccountCapabilities(
         labels="\\*" in permanent_flags,
@@ -241,8 +243,10 @@ def read_body_structure(structure: Items) -> ListedPart:
 def _read_part(value: Value, single: str, multiple: str, prefix: str, room: int) -> ListedPart:
     """Return one part of a BODYSTRUCTURE value, with its children.
 
-    `single`: its number unless it is a multipart. `multiple`, `prefix`: if it is one, its number, and the prefix of its
-    children's numbers. `room`: how many more levels are read.
+    - `single`: the number of the part if it is not a multipart.
+    - `multiple`: the number of the part if it is a multipart.
+    - `prefix`: the text before the numbers of a multipart's children.
+    - `room`: how many more levels of children are read; deeper ones are left out.
     """
     items = value if isinstance(value, list) else []
     if items and isinstance(items[0], list):
@@ -418,8 +422,9 @@ def _format_label(label: str) -> str:
 
 
 def with_label(folder: ListedFolder) -> ListedFolder:
-    """Return the folder with `label` set to the Gmail label whose messages it shows; None if it holds messages
-    itself.
+    """Return the folder with its field `label` set.
+
+    `label` is the Gmail label whose messages the folder shows; None if the folder holds messages itself.
     """
     return dataclasses.replace(folder, label=folder_roles.label_of_folder(folder))
 

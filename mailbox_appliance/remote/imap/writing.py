@@ -37,8 +37,9 @@ def append_message(
 ) -> int | None:
     """Append a message to a folder (RFC 9051 6.3.12). Returns its UID, or None if the server does not report it.
 
-    `at`: the internal date. `uidvalidity`: the known one of the folder; under another one the result is None. Labels
-    among the flags are not set.
+    - flags: the flags of the message; labels among them are ignored.
+    - at: the internal date.
+    - uidvalidity: the known UIDVALIDITY of the folder. If the server reports a different one, the result is None.
     """
     flags = frozenset(flags) - values.labels_in(flags) if wire.has_labels else flags
     zone = at.strftime("%z")[:5] or "+0000"
@@ -95,8 +96,11 @@ def move_messages(
     """Move messages to another folder. Returns their new UIDs by old UID; UIDs that the server does not report are
     missing.
 
-    `words`: the server's capabilities. `uidvalidity`: the known one of the target; under another one each new UID is
-    None. Raises RemoteFault and Unmovable.
+    - words: the server's capabilities.
+    - uidvalidity: the known UIDVALIDITY of the target folder. If the server reports a different one, each new UID
+      is None.
+
+    Raises RemoteFault. Raises Unmovable if this server could not move them without removing other messages.
     """
     selection.require_writable(path, uids)
     if not {"MOVE", "UIDPLUS"} & set(words):

@@ -158,7 +158,8 @@ def open_connection(
     - server: the server's name for faults.
     - only_public: do not allow loopback and private addresses.
     - find: looks up the host's addresses; None for the system's lookup.
-    - contact: receives whether the server is near, which also shortens the time.
+    - contact: its `is_near` is set to whether the server is on this computer or in a network that is not public.
+      If so, its `greet_by` also limits the time.
 
     Raises RemoteFault: `forbidden_address`, `unreachable` or `timeout`.
     """
