@@ -64,12 +64,12 @@ class PostSendTasks:
         self._locks = KeyedLocks()
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:
-        """Return the IDs of the mailboxes with tasks that are due at `now`."""
+        """Return the IDs of the mailboxes with tasks whose next attempt is planned for `now` or earlier."""
         return self._store.schedule.list_chore_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """Run the due tasks of a mailbox, and plan a later attempt for those that fail. Ends early once `stopping` is
-        set.
+        """Run the tasks of a mailbox whose planned time has come, and plan a later attempt for those that fail. Ends
+        early once `stopping` is set.
         """
         for chore in self._store.schedule.list_due_chores(self._clock.now(), account_id):
             if stopping.is_set():

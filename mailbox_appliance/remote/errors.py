@@ -613,8 +613,10 @@ class Contact:
 
     @property
     def is_unproven(self) -> bool:
-        """Whether a near server has not answered as a mail server yet. Then an exact fault would reveal the state of
-        its port.
+        """Whether the server is near and has not answered as a mail server yet. Then an exact fault would reveal the
+        state of its port.
+
+        A near server is on this computer or in a network that is not public.
         """
         return self.is_near and not self.has_greeted
 

@@ -157,7 +157,7 @@ class Graph:
     def put_upload(self, url: str, headers: Mapping[str, str], body: bytes) -> https.HttpsResponse:
         """Upload bytes to a URL that Graph returned for this purpose. The URL contains its own token.
 
-        Raises RemoteFault, also if the URL is not at a known host.
+        Raises RemoteFault, also if the host of the URL is not one of the provider's `upload_hosts`.
         """
         if not self._provider.takes_uploads_at(url):
             raise RemoteFault("graph", "forbidden_address", _UNKNOWN_UPLOAD_HOST)

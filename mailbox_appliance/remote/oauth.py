@@ -358,9 +358,9 @@ def _device_client(app: OAuthApp) -> "Client":
 def _secret_parameters(asking: OAuthClient) -> Mapping[str, str]:
     """Return the parameter with the application's secret (RFC 6749 2.3.1); empty if it must not be sent.
 
-    A public application at Google has a secret too, and is refused without it. Google calls it "obviously not treated
-    as a secret" (its .../oauth2, "Installed applications"). A public application at Microsoft must not send one
-    (AADSTS700025).
+    - Google: a public application has a secret too, and is refused without it. Google calls it "obviously not
+      treated as a secret" (Google's documentation .../oauth2, "Installed applications").
+    - Microsoft: a public application must not send a secret (AADSTS700025).
     """
     app = asking.app
     if app.client_secret is None or (app.public_client and app.provider == "outlook"):

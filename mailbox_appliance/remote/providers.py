@@ -103,9 +103,7 @@ class KnownProvider:
         return tuple(scope for scope in wanted if "://" in scope or scope == "offline_access")
 
     def gives_mail(self, granted: Collection[str]) -> bool:
-        """Whether the granted scopes include all that access to mail needs. At Google, people can refuse single
-        ones.
-        """
+        """Whether the granted scopes suffice for access to mail. At Google, people can refuse single scopes."""
         paths = {_scope_path(scope) for scope in granted}
         return all(_scope_path(scope) in paths for scope in self.mail_scopes if "://" in scope)
 

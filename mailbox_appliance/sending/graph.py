@@ -356,8 +356,8 @@ class GraphDrafts:
         self._logins = logins
 
     def state(self, account_id: str, draft_id: str) -> DraftState:
-        """Return whether a draft is still one, was sent, or is gone. Raises RemoteFault, and NotFound if the mailbox
-        was removed.
+        """Return whether a message is still a draft, was sent, or is gone. Raises RemoteFault, and NotFound if the
+        mailbox was removed.
         """
         graph = self._logins.get_graph(account_id)
         return self._logins.use_token(account_id, "graph", lambda token: graph.get_draft_state(token, draft_id))

@@ -104,7 +104,7 @@ def why_blocked(store: "Store", clock: Clock, work: DeliveryWork) -> str | None:
 
 
 def is_too_late(work: DeliveryWork, clock: Clock) -> bool:
-    """Whether a scheduled message was due 24 hours ago or earlier, so that it is no longer sent."""
+    """Whether a scheduled message should have been sent at least 24 hours ago. Then it is not sent any more."""
     return work.send_at is not None and clock.now() - work.send_at >= TRIED_FOR
 
 
@@ -256,7 +256,9 @@ class Recorder:
         return self._requeue_at(work, cause, min(now + timedelta(seconds=wait), (work.send_at or now) + TRIED_FOR))
 
     def retry_soon(self, account_id: str) -> None:
-        """Make the queued retries of a mailbox due now. Never raises: they are retried later in any case."""
+        """Let the queued retries of a mailbox start now instead of later. If that fails, they start later. Never
+        raises.
+        """
         try:
             self._store.schedule.pull_forward_mailbox(account_id, self._clock.now())
         except Exception:
@@ -357,7 +359,7 @@ class OperationClosed(Exception):
 class Progress:
     """Records and publishes how far a delivery has come. `phase`: the last phase that has begun.
 
-    A phase is recorded on the disk before anything is done in it.
+    A phase is recorded on the disk before it begins.
     """
 
     def __init__(self, context: SendingContext, operation_id: str) -> None:
@@ -373,12 +375,12 @@ class Progress:
             self.begin(phase)
 
     def commit(self, *phases: Phase) -> None:
-        """Record phases on the disk without beginning them. Raises OperationClosed if the operation has ended."""
+        """Record phases on the disk, without beginning them yet. Raises OperationClosed if the operation has ended."""
         if not self._store.deliveries.enter_phases(self.operation_id, *phases):
             raise OperationClosed
 
     def begin(self, phase: Phase) -> None:
-        """Begin a phase that is already recorded, and publish it."""
+        """Set `phase` to a phase that is already recorded, and publish the event that it has begun."""
         self.phase = phase
         self.publish(phase)
 

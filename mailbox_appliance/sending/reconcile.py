@@ -77,13 +77,15 @@ class Reconciler:
         self._drafts = GraphDrafts(context.logins)
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:
-        """Return the mailboxes in which a message is due to be searched for at `now`."""
+        """Return the IDs of the mailboxes in which a search for a message is planned for `now` or earlier."""
         return self._store.schedule.list_evidence_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """Search for the due messages of a mailbox, one at a time, so that requests can use its connection in between.
+        """Run the planned searches of a mailbox, one message at a time, so that requests can use its connection in
+        between.
 
-        If the mailbox cannot be reached, all of them wait for their next search. Ends early once `stopping` is set.
+        If the mailbox cannot be reached, all its searches are planned again for later. Ends early once `stopping` is
+        set.
         """
         is_reached = True
         for uncertain in self._store.schedule.list_due_evidence(self._clock.now(), account_id):

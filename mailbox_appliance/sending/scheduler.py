@@ -35,7 +35,9 @@ class _Failure:
 
 
 class TimedTask(Protocol):
-    """A kind of work for the timer that is due in some mailboxes at some times, such as filing copies in Sent."""
+    """A kind of work that the timer starts at planned times, for one mailbox at a time. An example is saving copies in
+    Sent.
+    """
 
     @property
     def name(self) -> str:
@@ -43,11 +45,15 @@ class TimedTask(Protocol):
         ...
 
     def due_accounts(self, now: datetime) -> Collection[str]:
-        """Return the IDs of the mailboxes in which something is due. Must be fast: it may query only the store."""
+        """Return the IDs of the mailboxes in which work is planned for `now` or earlier. Must be fast: it may query
+        only the store.
+        """
         ...
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """Do all that is due in a mailbox, or plan it for later. Starts nothing more once `stopping` is set."""
+        """Do all work of a mailbox whose planned time has come, or plan it for later. Starts nothing more once
+        `stopping` is set.
+        """
         ...
 
 

@@ -263,7 +263,7 @@ class SentMailTask:
         self._changed, self._at_work = threading.Condition(), set[str]()
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:
-        """Return the IDs of the mailboxes with copies that are due at `now`."""
+        """Return the IDs of the mailboxes with copies that are to be saved at `now` or earlier."""
         return self._store.sent_copies.list_due_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:

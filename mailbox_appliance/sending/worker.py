@@ -121,7 +121,7 @@ class Queue(Generic[T]):
         self._line_of(one).append(one)
 
     def put_off(self, one: T, until: float) -> None:
-        """Put a delivery back to the head of its line at the time `until`."""
+        """Make a delivery wait until the time `until`, then put it back at the head of its line."""
         heapq.heappush(self._put_off, (until, next(self._numbers), one))
 
     def next_at(self) -> float | None:
@@ -306,7 +306,7 @@ class Sender:
         return self._submit(operation_id, self._line(account_id), row=row)
 
     def begin_due(self, operation_id: str, account_id: str) -> bool:
-        """Queue a scheduled operation that is due, unless it is queued or in progress already.
+        """Queue a scheduled operation whose time has come, unless it is queued or in progress already.
 
         It can still be canceled until an attempt begins; then permissions, mailbox and sender are checked again.
         Returns False if the line of its mailbox is full; call this again after one of its deliveries has ended.

@@ -136,8 +136,8 @@ class ImapMailbox:
         `since`: the folder's state at the last sync; None before the first. `known`: how many of its messages are
         stored.
 
-        Uses QRESYNC or CONDSTORE if the server offers them. Without them, without `since`, or after UIDVALIDITY
-        changed, it returns the flags of all messages, and their UIDs in `present`.
+        The server reports the changes if it offers QRESYNC or CONDSTORE. If it offers neither, `since` is None, or
+        UIDVALIDITY changed, the result contains the flags of all messages, and in `present` their UIDs.
         """
         return self._news.news_since(path, since, known)
 
