@@ -128,8 +128,9 @@ NO_EDIT = FlagEdit(frozenset(), frozenset())
 class LabelSteps:
     """The changes to a message on a server with labels, in this order.
 
-    `goes_to`: the role of the folder to move it to, if any. `edit`: the flags and labels to change. `is_removed`:
-    whether it is deleted permanently instead.
+    - goes_to: the role of the folder to move it to; None if it is not moved.
+    - edit: the flags and labels to change.
+    - is_removed: whether it is deleted permanently. Then nothing else is changed.
     """
 
     goes_to: FolderRole | None = None

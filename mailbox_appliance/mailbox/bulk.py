@@ -249,8 +249,8 @@ def pick_uid(
     - sightings: candidates at the server by UID, with the same Message-ID. If several match, the highest UID counts.
     - taken: UIDs that belong to other messages.
 
-    A candidate must have the same size and date. The date of a message that the appliance uploaded is not compared,
-    because the server may have recorded a different one.
+    A candidate must be the same message (`is_same_message`). The date of a message that the appliance uploaded is not
+    compared, because the server may have recorded a different one.
     """
     is_ours = not message.gone
     fitting = [s.uid for s in sightings.values() if s.uid not in taken and is_same_message(message, s, certain=is_ours)]
@@ -335,9 +335,11 @@ def match_on_server(
 ) -> tuple[tuple[LocatedMessage, ...], dict[str, FailureCode]]:
     """Check which mirrored messages of a folder the server still has, before they are changed.
 
-    Returns those messages with their current UIDs and flags, and the reason by ID for the others. A message without a
-    known UID, such as after a move, is searched by its provider's ID or else by its Message-ID; UIDs of other messages
-    are not considered. Raises RemoteFault.
+    Returns those messages with their current UIDs and flags. For each of the others, returns the reason by its ID.
+    Raises RemoteFault.
+
+    If the UID of a message is unknown, such as after a move, the message is searched by its provider's ID, or else by
+    its Message-ID. UIDs that belong to other messages are not considered.
     """
     try:
         candidates = {message.id: _candidate_uids(mailbox, message) for message in messages if message.uid is None}

@@ -177,8 +177,8 @@ class Drafts:
     def replace(self, account_id: str, draft_id: str, version: DraftVersion, *, may_delete: bool) -> tuple[str, ...]:
         """Replace a draft by a new version under the same ID. Returns warnings for the client.
 
-        `may_delete`: see the class. Raises NotFound, NotMarkedAsDraft, RemoteFault, and SyncRequired if the server no
-        longer has the draft.
+        `may_delete`: whether the caller may delete messages. If not, a message without the flag `\\Draft` raises
+        NotMarkedAsDraft. Also raises NotFound, RemoteFault, and SyncRequired if the server no longer has the draft.
         """
         parsed = _parse_version(version)
         with self._locks.lock(draft_id):
@@ -194,8 +194,8 @@ class Drafts:
     def remove(self, account_id: str, draft_id: str, *, may_delete: bool) -> None:
         """Delete a draft permanently.
 
-        `may_delete`: see the class. Raises NotFound, NotMarkedAsDraft, RemoteFault, and SyncRequired if the server no
-        longer has the draft.
+        `may_delete`: whether the caller may delete messages. If not, a message without the flag `\\Draft` raises
+        NotMarkedAsDraft. Also raises NotFound, RemoteFault, and SyncRequired if the server no longer has the draft.
         """
         with self._locks.lock(draft_id):
             self._remove(self.locate(account_id, draft_id, may_delete=may_delete), may_delete)

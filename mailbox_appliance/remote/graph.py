@@ -7,7 +7,7 @@
     get_draft_state .... GET messages/{id}: a draft until it was sent; then missing for a moment, or in Sent Items
                          (.../outlook-immutable-id, "Immutable IDs with sending mail")
 
-Every request asks for IDs that stay the same when a message moves. No request here is repeated automatically.
+Every request asks for IDs that stay the same when a message moves. No request is repeated automatically.
 """
 
 import base64

@@ -94,8 +94,8 @@ class KnownProvider:
         """Return the scopes to request when an access token is renewed. `is_shared`: for a shared mailbox.
 
         - Google: none, which renews all granted scopes. Google has only one resource.
-        - Microsoft: those of the sign-in without the optional ones. A request for more than was granted is refused,
-          and older releases of the appliance may have requested less at the sign-in.
+        - Microsoft: the scopes of the sign-in without the optional ones. A request for more than was granted is
+          refused, and older releases of the appliance may have requested less at the sign-in.
         """
         if not self.graph_scopes:
             return ()

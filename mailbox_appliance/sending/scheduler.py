@@ -79,7 +79,7 @@ class Scheduler:
         self._thread.start()
 
     def wake(self) -> None:
-        """Make the timer check soon. Call this when something is due earlier than before."""
+        """Make the timer check soon. Call this after planning work for an earlier time than before."""
         self._woken.set()
 
     def release(self) -> None:
@@ -88,7 +88,9 @@ class Scheduler:
         self._woken.set()
 
     def stop(self, timeout: float) -> None:
-        """Stop, and wait up to `timeout` seconds for work in progress. Unfinished work stays due in the store."""
+        """Stop, and wait up to `timeout` seconds for work in progress. The next start of the timer repeats unfinished
+        work.
+        """
         self.release()
         deadline = self._clock.monotonic() + timeout
         with self._lock:
@@ -105,7 +107,7 @@ class Scheduler:
             self._woken.wait(max(0.0, pause - _SHORTEST))
 
     def _run_due(self) -> float:
-        """Start all that is due, and return the seconds until the next check."""
+        """Start all work whose planned time has come, and return the seconds until the next check."""
         now = self._clock.now()
         self._try("the clock", lambda: self._check_clock(now))
         self._try("scheduled sends", lambda: self._begin_scheduled(now))

@@ -5,7 +5,8 @@
     FetchBackoff ... batch sizes and retry pauses of one mailbox, kept across its connections
     SyncSession .... one connection: its mailbox, its services, and facts that are valid while it is open
 
-Nothing here calls `folder`, `follower` or `mailbox`. They read the session, use return values, or subscribe to events.
+Nothing in this module calls `folder`, `follower` or `mailbox`. They read the session, use return values, or subscribe
+to events.
 """
 
 import threading

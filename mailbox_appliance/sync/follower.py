@@ -2,7 +2,7 @@
 
     1. folders with changes or new messages: requested ones first, then the home folder, then the others
     2. the end of a round: every folder was checked, so messages that are still missing are deleted
-    3. a new round when one is due: the states of all folders (LIST with STATUS) are compared with the stored ones
+    3. a new round when its time has come: the states of all folders (LIST with STATUS) are compared with those stored
     4. bodies that are not stored yet
 
 The home folder is INBOX, or All Mail on a server with labels (Gmail). A message that disappears from a folder may have

@@ -6,7 +6,7 @@
     mx          the hosts that accept the domain's mail (RFC 5321 5.1), and their known providers
     guess       hosts with the usual names, such as imap.example.org, if they exist
 
-No mail server is contacted here. Each source returns a sentence for people, even if it knows nothing. The sentence is
+No mail server is contacted. Each source returns a sentence for people, even if it knows nothing. The sentence is
 written here: of a server's answer, only host names, ports and user names are used.
 """
 

@@ -1,6 +1,6 @@
 """Fetch messages of the selected folder, and search in it. Requests are limited by count and bytes.
 
-Nothing here marks a message as read.
+No function of this module marks a message as read.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Convert IMAP responses to Python values and back: folders, UID sets, BODYSTRUCTURE, Gmail labels, FETCH.
 
-Pure: nothing here uses a connection.
+Pure: no function of this module uses a connection.
 """
 
 import dataclasses
