@@ -271,17 +271,19 @@ class Appliance:
         return self.local_url if is_local and not is_given else self.public_url
 
     def io_slot(self) -> AbstractContextManager[bool]:
-        """Try to take one of the few slots for requests that wait for other servers, until the block ends.
+        """Context manager: try to take one of the few slots for requests that wait for other servers, until the block
+        ends.
 
-        Yields False if all are taken; the caller must not wait then. This keeps workers free for reading.
+        Yields whether a slot was free. If not, the caller must not wait for a server, so that workers stay free for
+        reading.
         """
         return self.worker_limits.slot_for_io()
 
     @contextmanager
     def require_io_slot(self) -> Iterator[None]:
-        """Take one of the few slots for requests that wait for other servers, until the block ends.
+        """Context manager: take one of the few slots for requests that wait for other servers, until the block ends.
 
-        For work that cannot avoid waiting. Raises ServersBusy if all slots are taken.
+        Use it for work that cannot avoid waiting. Raises ServersBusy if all slots are taken.
         """
         with self.io_slot() as has_place:
             if not has_place:
@@ -290,11 +292,11 @@ class Appliance:
 
     @contextmanager
     def exclusive_work(self, kind: JobKind) -> Iterator[Progress]:
-        """Run a maintenance task for a request that waits for it, until the block ends; yield an object that records
-        its progress.
+        """Context manager for a maintenance task that a request waits for. Yield an object that records its progress.
 
-        Only one maintenance task runs at a time: raises StoreAtWork if there is another. The request also takes a slot
-        as for waiting for other servers: raises WorkersBusy if all are taken.
+        Until the block ends, no other maintenance task can start, and the request takes one of the slots for requests
+        that wait (see `io_slot`). Raises StoreAtWork if another maintenance task is running, and WorkersBusy if all
+        slots are taken.
         """
         with self.exclusive_job.run(kind) as progress, self.io_slot() as has_place:
             if not has_place:
@@ -303,8 +305,8 @@ class Appliance:
 
     @contextmanager
     def hashing_slot(self, *, is_local: bool) -> Iterator[None]:
-        """Take one of the few slots for requests that hash a password, until the block ends. This keeps workers free
-        for reading.
+        """Context manager: take one of the few slots for requests that hash a password, until the block ends. This
+        keeps workers free for reading.
 
         `is_local`: the request comes from this computer. One slot is reserved for such requests, which wait as long as
         needed. A few remote requests wait for at most one second; the others raise LogInsBusy.

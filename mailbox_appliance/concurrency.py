@@ -2,7 +2,7 @@
 
 Of 8 workers, with the default settings:
 
-- at most 4 wait for other servers; remote sign-ins that queue for hashing may use those that are free
+- at most 4 wait for other servers; remote sign-ins that wait for a slot to hash may also occupy free ones of these
 - at most 3 hash passwords, one of which is reserved for sign-ins from this computer
 - at least 1 answers requests that only read
 """
@@ -37,9 +37,10 @@ class WorkerLimits:
 
     @contextmanager
     def slot_for_io(self) -> Iterator[bool]:
-        """Try to take a slot for waiting for other servers, until the block ends. Yields False if all are taken.
+        """Context manager: try to take a slot for a request that waits for other servers, until the block ends. Yields
+        whether a slot was free.
 
-        If no worker is free for it, a remote sign-in that waits for hashing stops waiting.
+        If too few workers are left after that, the remote sign-in that queued last for hashing stops waiting.
         """
         with self._changed:
             has_place = self.waiting < self._most_waiting
@@ -53,9 +54,11 @@ class WorkerLimits:
 
     @contextmanager
     def slot_for_hashing(self, *, is_local: bool) -> Iterator[bool]:
-        """Wait for a slot to hash a password, and take it until the block ends.
+        """Context manager: wait for a slot to hash a password, and take it until the block ends. Yields whether a slot
+        was taken.
 
-        Yields False for a remote caller who would wait too long. A caller on this computer waits without a limit.
+        A remote caller waits only for a short time, and gets no slot after that. A caller on this computer (`is_local`)
+        waits without a limit.
         """
         has_place = self._wait_as_local() if is_local else self._wait_as_remote()
         try:

@@ -34,7 +34,10 @@ class DeliveryScheduled(Event):
 
 @dataclass(frozen=True)
 class DeliverySettled(Event):
-    """A delivery operation got a new status, or was withdrawn before anybody saw it (status `withdrawn`)."""
+    """A delivery operation got a new status.
+
+    The status `withdrawn` means that it was deleted before its ID was returned to any client.
+    """
 
     operation_id: str
     account_id: str

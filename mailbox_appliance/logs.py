@@ -29,7 +29,9 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 
 
 def _encode(value: object) -> str:
-    """Return a text that is marked as the appliance's own without its mark, and any other value as `repr` shows it."""
+    """Return a value as text for the log: a string as a plain `str` (an `OwnText` loses its mark), anything else as
+    `repr` shows it.
+    """
     return str(value) if isinstance(value, str) else repr(value)
 
 
@@ -115,8 +117,10 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
 
 
 class _StandardError(logging.StreamHandler[TextIO]):
-    """Writes warnings to standard error. If the tray program redirected that to its file, also limits the file's size
-    here, because the tray may have ended.
+    """Writes warnings to standard error.
+
+    The tray program redirects standard error to a file. Then this handler also limits the size of that file, because
+    the tray program, which usually does that, may have ended.
     """
 
     def __init__(self, folder: Path | None) -> None:

@@ -1,4 +1,6 @@
-"""Permissions: decides what a credential may do, for every request, from the key, its owner's role and mailboxes."""
+"""Decides what the credential of a request may do. This follows from the capabilities of its API key, the role of its
+owner, and the mailboxes that both have access to.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,8 +19,10 @@ _IN_MAILBOXES = MAIL_CAPABILITIES | {Capability.ADMIN_ACCOUNTS}
 
 
 def effective_capabilities(found: FoundCredential) -> frozenset[Capability]:
-    """Return the capabilities of a credential now: those of its member's role; for an API key, only the ones it also
-    holds.
+    """Return the capabilities that a credential has now.
+
+    A session has all capabilities of its member's role. An API key has those of its own capabilities that its member's
+    role also allows.
     """
     members = MAIL_CAPABILITIES | (ADMIN_CAPABILITIES if found.member.role == "admin" else frozenset())
     return members if found.kind == "session" else members.intersection(found.capabilities)

@@ -189,8 +189,8 @@ class App:
         self._hosts = AllowedHosts(allowed)
 
     def _answer_request(self, appliance: Appliance, environ: Environ, request_id: str) -> tuple[str, Response]:
-        """Return the response, and method and path template of the route for metrics, such as `GET
-        /api/v1/accounts/{accountId}`.
+        """Return two values: the route for metrics (its method and path template, such as `GET
+        /api/v1/accounts/{accountId}`), and the response.
         """
         template = UNKNOWN_ROUTE
         try:
@@ -258,7 +258,8 @@ class App:
 def _stream_body(environ: Environ, body: StreamedBody) -> Iterable[bytes]:
     """Return the body of a streamed response as WSGI expects it.
 
-    If the server can send it piece by piece as the client reads, pass the body to the server and return nothing.
+    Some servers send a body piece by piece while the client reads. Such a server gets the body directly, and this
+    returns an empty body.
     """
     if environ["REQUEST_METHOD"] == "HEAD":
         body.close()

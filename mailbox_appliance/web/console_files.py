@@ -100,8 +100,10 @@ def link_modules(sources: Mapping[str, str], first: str) -> str:
 
 
 def global_names(sources: Mapping[str, str], first: str) -> set[str]:
-    """Return the names that modules in the linked file can use without importing them, because `first` loads them at
-    once.
+    """Return the names that modules in the linked file can use without an import: those of modules that `first` imports
+    directly or indirectly.
+
+    `sources`: the source texts by path.
     """
     uses = {path: [_resolve_path(path, one) for one in _find_imports(text)] for path, text in sources.items()}
     return {name for names in _global_names_by_path(sources, _order_modules(first, uses)).values() for name in names}
@@ -127,10 +129,12 @@ def _order_modules(first: str, uses: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def _global_names_by_path(own: Mapping[str, str], begun: Iterable[str]) -> dict[str, set[str]]:
-    """Return the names that become global in the linked file, by module: exports whose name no other module uses, and
-    `* as name` for a module that is imported as a whole.
+    """Return the names that become global in the linked file, by path of the module that exports them.
 
-    `own`: the sources by path. `begun`: the modules that run immediately.
+    - An export becomes global if no other of these modules exports the same name.
+    - `* as name` becomes global for a module that another one imports as a whole.
+
+    `own`: the sources by path. `begun`: the paths of the modules that are run when the linked file loads.
     """
     given = {path: set(_find_exports(own[path])) for path in begun}
     for path, text in own.items():
@@ -414,8 +418,11 @@ def load_files() -> Mapping[str, ConsoleFile]:
 
 @cache
 def files_digest() -> str:
-    """Return the digest in the paths of console files. It changes with any file, the page of the message frame, or the
-    headers of either.
+    """Return the digest in the paths of console files. It changes in these cases:
+
+    - the path or content of any file changes
+    - the page of the frame that shows messages changes
+    - the response headers that all files or that page have change
     """
     whole = hashlib.sha256(repr((_FRAME_POLICY, _COMMON_HEADERS)).encode() + _read_source(_FRAME_NAME))
     for path, file in load_files().items():

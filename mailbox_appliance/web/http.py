@@ -1,5 +1,6 @@
-"""HTTP requests and responses: parameters, bodies, the JSON envelope, errors, statuses; trusted proxies, allowed
-hosts.
+"""Reads HTTP requests (parameters, bodies, client address, host), and builds responses (JSON, files, errors).
+
+It also decides which proxies to trust, and which host names to accept.
 """
 
 import re
@@ -119,8 +120,9 @@ def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tu
 
 
 def read_body(environ: Mapping[str, Any], limit: int) -> bytes | Content:
-    """Return the request body. If it is held in memory, read at most one byte more than `limit`, which shows that it is
-    too large.
+    """Return the request body. A body that the server has written to disk is returned as `Content`, whatever its size.
+
+    From a body in memory at most `limit` + 1 bytes are read: one byte more shows the caller that it is too large.
     """
     content: Content | None = getattr(environ["wsgi.input"], "content", None)
     if content is not None:
@@ -300,7 +302,8 @@ def disk_full(request_id: str) -> Response:
 
 
 def _listed_status(status: int, problem: Problem) -> tuple[int, Problem]:
-    """Return a status and problem that every endpoint documents, in place of 413, 415 and 503.
+    """Return the status and problem to respond with, in place of those of a problem that most endpoints do not
+    document.
 
     413 and 415 become 400. 503 becomes 429 if the client should retry. Other statuses are returned unchanged.
     """
@@ -349,8 +352,8 @@ _PAIR = re.compile(r"""[ \t]*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=("[^"\\]*"|[^ \t",
 
 @dataclass(frozen=True)
 class ForwardedInfo:
-    """The reports of trusted proxies about a request: the client's address, and whether it used HTTPS. None: not
-    reported, or not readable.
+    """The client's address, and whether it used HTTPS, as trusted proxies reported them. A value is None if it was not
+    reported, or cannot be read.
     """
 
     address: str | None
@@ -401,10 +404,11 @@ class TrustedProxies:
         return ForwardedInfo(self._find_client(nodes()), _all_https(schemes))
 
     def _find_client(self, nodes: Iterable[str | None]) -> str | None:
-        """Return the client's address from the addresses that proxies added, the last one first.
+        """Return the client's address; None if none can be read.
 
-        It is the first one that is not a trusted proxy. If all are trusted or one is unreadable, it is the last one
-        read before that.
+        `nodes`: the addresses that proxies added to the request, the last one first; None for one that cannot be read.
+        The client is the first address that does not belong to a trusted proxy. If there is no such address before the
+        end, or before one that cannot be read, it is the last address before that point.
         """
         client = None
         for node in nodes:
@@ -548,7 +552,8 @@ def bearer_token(environ: Mapping[str, Any]) -> str | None:
 class AllowedHosts:
     """The host names that requests over plain HTTP may be sent to: loopback names and configured ones.
 
-    This stops web pages that reach this computer under their own name, which an attacker points at it (DNS rebinding).
+    This stops DNS rebinding: an attacker points a name of their own at this computer, so that their web page can send
+    requests here under that name.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

@@ -38,8 +38,12 @@ METRIC_PREFIX = "mailbox_appliance_"
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """One row of the table of metrics: name without the prefix (a counter's ends in `_total`), type, help text, and
-    labels.
+    """One row of the table of metrics.
+
+    - name: The name without the common prefix. The name of a counter ends in `_total`.
+    - kind: The Prometheus type.
+    - help: The help text.
+    - labels: The names of its labels.
     """
 
     name: str
@@ -350,7 +354,9 @@ def metrics_page(values: Iterable[MetricValue]) -> Response:
 
 
 class _MetricsPage:
-    """Passes values to Prometheus' library: the given ones, and the library's own about the process."""
+    """Passes values to Prometheus' library: the given values, and those that the library itself measures of the
+    process.
+    """
 
     def __init__(self, values: Iterable[MetricValue]) -> None:
         self._values: defaultdict[str, list[MetricValue]] = defaultdict(list)

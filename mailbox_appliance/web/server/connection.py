@@ -315,10 +315,10 @@ class HttpConnection(HTTPChannel):
         self.outbufs = [OutputBuffer()]
 
     def waiting(self, now: float) -> float:
-        """Return the seconds that the server has waited for this client to send a request or the rest of one.
+        """Return for how many seconds this client has kept the server waiting for a request, or for the rest of one.
 
-        Time that the bytes received so far may take at the slowest accepted upload rate is subtracted, so the value can
-        be negative. It is 0 while the client waits for a response.
+        For an incomplete request, time is subtracted for the bytes that have arrived, as many seconds as they take at
+        the slowest accepted upload rate. So the value can be negative. It is 0 while the client waits for a response.
         """
         if self.owes() or self.will_close:
             return 0.0
@@ -329,8 +329,10 @@ class HttpConnection(HTTPChannel):
 
     @property
     def is_with_worker(self) -> bool:
-        """Whether a worker is answering a request. The worker can change whether the loop must wait for reading or
-        writing.
+        """Whether a worker is answering a request of this connection.
+
+        Meanwhile the loop must ask the connection in each pass whether it wants to read or write, because the worker
+        can change that.
         """
         return bool(self.requests) and not self.paused
 
@@ -354,7 +356,9 @@ class HttpConnection(HTTPChannel):
             return False
 
     def expect(self) -> None:
-        """Give the client a few seconds to send a request before a listener that is ending closes this connection."""
+        """Do not close this connection for the next few seconds, in which the client may send a request. Called when
+        the listener is ending.
+        """
         self.expected_until = time.monotonic() + self.server.bounds.first_bytes
 
     def check(self, now: float) -> None:

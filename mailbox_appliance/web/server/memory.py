@@ -1,13 +1,13 @@
 """The memory that request bodies and unsent responses may use. Large bodies are kept in encrypted temporary files.
 
-Each connection may hold up to `ServerBounds.free_memory` bytes of a body, and as much of a response that its client has
+Each connection may hold up to `ServerBounds.free_memory` bytes of a body, and as many of a response that its client has
 not read yet. Anything larger must reserve its size in one `MemoryBudget` that all listeners share, and is refused if
-too little is left. With the usual limits the worst case is:
+too little is left. With the usual limits these are the maximum amounts:
 
-    small ones   1 MiB a connection: 32 MiB for a remote peer, 256 MiB for a local address, and 1 GiB for a listener
-                 that many peers fill together (1024 connections), until their deadlines end it
-    large ones   192 MiB for all together: bodies on the disk, and unread responses in memory
-    workers      at most 8 requests in progress, with what the application makes of them; that is not counted here
+    without reservation   1 MiB for each connection. This is 32 MiB for a remote client, 256 MiB for a local address, and
+                          1 GiB for a listener whose 1024 connections are all in use, until their deadlines end them
+    with reservation      192 MiB in total, for bodies on the disk and unread responses in memory
+    not counted           what the application uses for at most 8 requests in progress
 
 A reservation ends when the request is answered or the connection closed.
 """
@@ -151,7 +151,10 @@ class OutputBuffer:
         return self._pieces[0][:size] if self._pieces else b""
 
     def skip(self, size: int, _prune: bool = False) -> None:
-        """Remove the first `size` bytes after they were sent. They must belong to one piece."""
+        """Remove the first `size` bytes after they were sent. They must all be in the first piece.
+
+        Waitress passes `_prune`, which has no effect here.
+        """
         self._size -= size
         first = self._pieces.popleft()
         if size < len(first):

@@ -108,10 +108,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PeerLimits:
-    """The maximum number of connections for one client address (`per_peer`), and for a local address or a trusted
-    proxy, which many clients share (`per_local_peer`).
+    """The maximum number of connections for one client address.
 
-    `trusted`: whether an address is a trusted proxy.
+    - per_peer: The limit for a remote address.
+    - per_local_peer: The limit for a loopback address or a trusted proxy, which many clients share.
+    - trusted: Returns whether an address is a trusted proxy; None if no proxy is trusted.
     """
 
     per_peer: int = 32

@@ -187,10 +187,11 @@ class HttpListener(TcpWSGIServer):
     ) -> None:
         """Open the socket. Raises CannotListen.
 
-        `dispatcher`: the workers that answer requests. `memory`: the budget for large bodies and responses, shared with
-        other listeners. `request_timeout`: seconds. `places`: the limits of connections for each client address.
-        `context`: the certificate; with one, the listener uses TLS. Another one may be assigned at any time, and
-        applies to new connections.
+        - dispatcher: The workers that answer requests.
+        - memory: The budget for large bodies and responses, shared with other listeners.
+        - request_timeout: Seconds that a client may take to send a request.
+        - places: The limits of connections for each client address.
+        - context: The certificate for TLS; None for plain HTTP. It may be replaced at any time, for new connections.
         """
         self.bounds, self.request_timeout, self.peer_limits = bounds, request_timeout, places
         self.context, self.is_secure = context, context is not None
@@ -258,13 +259,16 @@ class HttpListener(TcpWSGIServer):
         return not self.active_channels
 
     def handle_accept(self) -> None:
-        """Accept a new connection. It is closed at once if its client or the listener has too many and none can be
-        dropped.
+        """Accept a new connection.
+
+        If its client or the listener has too many connections, another one is closed for it, or else the new one.
         """
         self._accept_one()
 
     def _accept_one(self) -> bool:
-        """Try to accept one connection. Returns False if none was waiting, or if no file descriptor is left."""
+        """Accept a connection that waits, or refuse it if there are too many. Returns False if none was waiting, or if
+        no file descriptor is left for it.
+        """
         try:
             accepted = self.accept()
         except OSError as error:

@@ -35,8 +35,8 @@ class TaskQueue:
         return bool(self._quick) or self._may_take_slow()
 
     def append(self, task: Any) -> None:
-        """Queue the next request of the connection `task`. The path of its first request decides whether it counts as
-        slow.
+        """Queue a connection (`task`), so that a worker answers its oldest request. The path of that request decides
+        whether it counts as slow.
         """
         self._count += 1
         (self._slow if _is_slow(task) else self._quick).append((self._count, task))
