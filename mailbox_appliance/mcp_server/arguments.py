@@ -276,10 +276,11 @@ def input_schema(form: ToolInput) -> dict[str, Any]:
 
 
 def output_schema(result: Any, *, more: Mapping[str, Any] | None = None, is_cut: bool = False) -> dict[str, Any]:
-    """Return the JSON schema of a tool's structured content. `result`: the type that its operation returns.
+    """Return the JSON schema of a tool's structured content.
 
-    `more`: schemas of fields that the tool adds to the data, which must be an object. `is_cut`: the tool returns a list
-    page by page that the operation returns as a whole.
+    - result: The type that the tool's operation returns.
+    - more: Schemas of fields that the tool adds to this data, by name. The data must then be an object.
+    - is_cut: The operation returns a whole list, but the tool returns one page of it, with a cursor for the next.
     """
     choices = body_types(result) or (result,)
     found, components = msgspec.json.schema_components(choices, ref_template=_TEMPLATE)
@@ -332,9 +333,10 @@ def _body_schema(annotation: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def _add_description(name: str, schema: dict[str, Any], *, wins: bool = False) -> dict[str, Any]:
-    """Return the schema of an argument with the description from `ARGUMENT_HELP`, which is written for AI agents.
+    """Return the schema of the argument `name`, with its description from `ARGUMENT_HELP` for AI agents, if there is
+    one.
 
-    It applies if the schema has no description, if `wins` is set, or if the argument is a header.
+    A schema that already has a description keeps it, unless `wins` is set or the argument is a header.
     """
     known = tool.ARGUMENT_HELP.get(name)
     is_used = wins or "description" not in schema or name in HEADERS
@@ -342,10 +344,10 @@ def _add_description(name: str, schema: dict[str, Any], *, wins: bool = False) -
 
 
 def _inline_schema(annotation: Any) -> dict[str, Any]:
-    """Return the schema of a type without references, null and patterns.
+    """Return the schema of a type, with references replaced by what they refer to, and without null and text patterns.
 
-    A client omits an argument instead of sending null. Patterns are checked by the appliance; models that must follow a
-    schema support few of them.
+    Null is not needed, since clients omit an argument instead. The appliance checks the patterns itself; AI models that
+    must follow a schema support few of them.
     """
     (schema,), components = msgspec.json.schema_components([annotation], ref_template=_TEMPLATE)
     plain: dict[str, Any] = _without_null(_resolve_references(schema, components))

@@ -40,15 +40,15 @@ _JOINS = frozenset("\u200d\ufe0e\ufe0f\u20e3")
 
 @dataclass(frozen=True)
 class Limits:
-    """Maximum sizes of the parts of a result.
+    """The maximum size of each part of a result.
 
-    - text: Characters of a body.
-    - line: Characters of another string that a sender wrote.
-    - plain: Characters of a string of the appliance.
+    - text: Characters of a message body.
+    - line: Characters of any other string that a sender wrote.
+    - plain: Characters of a string that the appliance wrote.
     - entries: Entries of a list.
-    - listed: Recipients, and attachments, of a message that is shown by itself.
+    - listed: Recipients, and also attachments, that are shown of a single message.
     - fields: Fields of an object.
-    - depth: Objects and lists within each other.
+    - depth: Levels of objects and lists inside each other.
     - warnings: Number of warnings.
     """
 
@@ -107,9 +107,9 @@ def to_sdk_result(shown: ToolResult) -> dict[str, Any]:
 
 
 def fit_texts(texts: Sequence[str], room: int) -> int:
-    """Return the largest number of characters to which every body can be cut, so that all together fit into `room`.
+    """Return the number of characters to which each of the bodies must be cut, so that all together fit into `room`.
 
-    A body counts twice, since a result contains it as text and in the structured content.
+    `texts`: the bodies. Each takes its size twice, since a result contains it as text and in the structured content.
     """
     return _find_highest(
         MAX_RESULT_SIZE // 2, lambda number: sum(2 * json_size(text[:number]) for text in texts) <= room
@@ -498,8 +498,10 @@ class _Truncator:
 
 
 def _clean_snippet(text: str) -> tuple[str, HiddenText]:
-    """Return a snippet without invisible text, and an empty count of it: the body, which contains the same text, counts
-    it.
+    """Return a snippet without its invisible characters, and counts of hidden text that are always zero.
+
+    The snippet is the beginning of the body. So its invisible characters are counted with the body, and would otherwise
+    be reported twice.
     """
     return visible_line(text)[0], HiddenText()
 

@@ -351,8 +351,9 @@ def _read_body(asked: CallContext, given: ToolRequest, message_id: str, form: st
 
 
 def _format_values(form: str) -> dict[str, str]:
-    """Return the parameters of the operation for this body format. Hidden text is removed from HTML; other formats
-    never contain it.
+    """Return the parameters with which to request a body in the format `form`.
+
+    They make the operation remove hidden text from HTML, as it always does for the other formats.
     """
     return {"format": form} | ({"visibleOnly": "true"} if form == "html" else {})
 

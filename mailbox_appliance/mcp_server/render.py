@@ -60,9 +60,10 @@ _FLATTENED = "flags"  # its fields say enough by themselves
 class ItemBlock:
     """The text of one item, such as a message or a mailbox.
 
-    - own_lines, facts: The appliance's words, on their own lines and on one common line.
+    - own_lines: Lines that the appliance wrote.
+    - facts: Short facts that the appliance wrote, such as `unread=3`. They are shown together on one line.
     - lines: One-line values that a sender wrote.
-    - texts: Bodies.
+    - texts: Message bodies.
     """
 
     own_lines: list[str] = field(default_factory=list)
@@ -331,7 +332,8 @@ def body_notes(made: TruncatedData) -> list[str]:
 def cursor_note(made: TruncatedData, tool: str, next_cursor: str | None) -> list[str]:
     """Return a note on how to get the next page of a list; nothing if there is none.
 
-    `next_cursor`: the cursor of the tool itself; None for the cursor in the data.
+    `next_cursor`: the cursor, if the tool itself divides the list into pages. None: use the cursor in the data, from
+    the operation.
     """
     cursor, data = next_cursor, made.data
     if cursor is None and isinstance(data, dict):
@@ -387,9 +389,10 @@ def _find_bodies(made: TruncatedData, data: Any, at: str) -> Iterator[tuple[str 
 
 
 def _own_text(made: TruncatedData, holder: dict[str, Any], at: str, name: str) -> str | None:
-    """Return the text in the field `name` if a sender did not write it, so that notes may show it; otherwise None.
+    """Return the text in one field of the data, to be shown in a note. None if a sender wrote it, or if it is not a
+    text.
 
-    `holder`: the object with the field. `at`: its JSON pointer.
+    `holder`: the object with the field. `at`: the JSON pointer of that object. `name`: the name of the field.
     """
     value = holder.get(name)
     return value if isinstance(value, str) and f"/data{extend_pointer(at, name)}" not in made.pointers else None
@@ -531,11 +534,12 @@ def present(
 
 
 def present_page(ask: PageReader, limit: int, *, tool: str, about: FirstLine, senders: UntrustedFields) -> ToolResult:
-    """Return a page of a list whose operation returns pages.
+    """Return one page of a list as a tool result, for an operation that returns pages.
 
-    `ask(limit)` returns data and warnings. It is called again with fewer items until they fit. The data is `{items,
-    nextCursor}`, or an object with one such field (the messages of a thread), so its cursor continues after the last
-    item shown. At least one item is shown; one that is too large is cut.
+    `ask(limit)` reads a page and returns its data and warnings. If the result is too large, it is called again with a
+    lower limit, so that the cursor continues after the last item shown. At least one item is shown; if it is too large
+    alone, its texts are cut. The data is `{items, nextCursor}`, or an object with one such field (the messages of a
+    thread).
     """
     asked_for, limit = limit, min(limit, _MAX_ITEMS)
     for _ in range(_MAX_PAGE_READS):

@@ -235,8 +235,8 @@ class _StdioSession:
                     await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read(self, come: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        """Pass the client's messages to the SDK's server through `come`. When the input ends, wait for open
-        requests.
+        """Pass the client's messages to the SDK's server through `come`. After the input has ended, wait some seconds
+        for requests in progress.
         """
         async with come:
             async with aclosing(read_lines(self.source, _MAX_LINE)) as lines:
@@ -308,8 +308,8 @@ class _StdioSession:
         return _error_result(_add_advice(answer["error"], advice) if is_unsent else answer["error"])
 
     async def _call_appliance(self, method: str, params: dict[str, Any], advice: str) -> tuple[bool, dict[str, Any]]:
-        """Send a message to the appliance. Returns whether it was surely not sent, and the response, with `result` or
-        `error`.
+        """Send a message to the appliance and return two values: whether the message certainly did not reach it, and
+        the response, an object with `result` or `error`.
 
         `advice`: the next step for the user if the response is lost.
         """
@@ -340,8 +340,10 @@ def _to_mcp_error(answer: dict[str, Any]) -> MCPError:
 
 
 def _add_advice(error: dict[str, Any], advice: str) -> dict[str, Any]:
-    """Return an error of a message that was never sent, with the advice to repeat the call if the appliance did not
-    run.
+    """Return the error. If the appliance could not be reached, add to its message that nothing was done, and to repeat
+    the call later.
+
+    `advice`: the advice for a lost response, which shows whether the call has an idempotency key.
     """
     message = str(error.get("message", ""))
     if error.get("code") != "appliance_unreachable":

@@ -80,7 +80,9 @@ def to_stored_text(text: str) -> str:
 
 
 def from_stored_text(stored: str) -> str:
-    """Return a text that `to_stored_text` returned, marked as the appliance's own if it was."""
+    """Return the original text of a stored one, the reverse of `to_stored_text`. If it was marked as the appliance's
+    own, the result is an `OwnText`.
+    """
     return OwnText(stored[1:]) if stored.startswith(_STORED_MARK) else stored
 
 

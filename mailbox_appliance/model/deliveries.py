@@ -128,8 +128,8 @@ class DeliveryTimeline(DeliveryEntry, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class OperationResult(Generic[T]):
-    """The result of an operation, with warnings. `status`: an HTTP status that replaces the usual one; None for
-    none.
+    """The data that an operation returns, with warnings. `status`: the HTTP status for this result; None for the usual
+    status of the route.
     """
 
     data: T
@@ -349,5 +349,7 @@ class DeliveryWork:
 
     @property
     def message_date(self) -> datetime:
-        """The time for the Date header: when the message is due, otherwise when it was accepted."""
+        """The time for the Date header: the scheduled time, or for other messages the time at which the request was
+        accepted.
+        """
         return self.send_at or self.created_at

@@ -291,8 +291,9 @@ SearchedField = Literal["any", "from", "to", "subject"]
 
 @dataclass(frozen=True)
 class SearchTerm:
-    """Words to find next to each other in a field. `is_prefix`: the last one may also be the beginning of a longer
-    word.
+    """Words to search for. They must stand next to each other in the field.
+
+    `is_prefix`: the last word also matches longer words that begin with it.
     """
 
     words: str
@@ -304,8 +305,9 @@ class SearchTerm:
 class MessageFilter:
     """The conditions of a list of messages, all of which must match.
 
-    `after`, `before`: milliseconds since 1970; `after` includes its own moment. `is_impossible`: no message can match,
-    because the conditions contradict each other or contain nothing to search for.
+    - after: The earliest time that matches, in milliseconds since 1970.
+    - before: The first time that no longer matches, in milliseconds since 1970.
+    - is_impossible: No message can match, because conditions contradict each other or contain nothing to search for.
     """
 
     terms: tuple[SearchTerm, ...] = ()
@@ -400,8 +402,8 @@ class OutgoingMessage:
 class ComposedMessage:
     """A message ready to be sent.
 
-    - wire: The bytes to transmit (CRLF, 7-bit, without Bcc). Large files are read from their source, so store the
-      message before that is deleted.
+    - wire: The bytes to transmit (CRLF, 7-bit, without Bcc). Large attachments are read from the request's temporary
+      file, so store the message before that file is deleted.
     - bcc_header: The Bcc header, for the copy in Sent.
     - row: The parsed message, to store with that copy; None if it must be parsed.
     """

@@ -22,9 +22,9 @@ class ListedFolder:
     """A folder from an IMAP LIST response (RFC 9051 7.3.1). The path is decoded; attributes are lower case, with
     backslash.
 
-    `label`: the name of a label, such as `\\Inbox` or `Work/2024`, if the folder only shows the messages that have it.
-    Gmail (X-GM-EXT-1) has such folders. The messages themselves are in a folder without a label: all mail, spam or
-    trash.
+    `label`: the name of a Gmail label, such as `\\Inbox` or `Work/2024`; None for an ordinary folder. Gmail
+    (X-GM-EXT-1) lists each label as a folder, which only shows the messages with that label. The messages themselves
+    are in the folders All Mail, Spam and Trash, which have no label.
     """
 
     path: str
@@ -134,7 +134,7 @@ class FetchedMessage:
     """A message from an IMAP FETCH response.
 
     - flags: As the server writes them (RFC 9051 2.3.2), including labels on a server that has them.
-    - source: The raw message, or only the header fields for lists, as requested.
+    - source: The raw message. It has only the header fields that lists need if no more was requested.
     - provider_id, provider_thread_id: Gmail's own IDs (X-GM-MSGID, X-GM-THRID), which never change.
     """
 

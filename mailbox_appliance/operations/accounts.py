@@ -421,8 +421,9 @@ class SetAccessRequest(Input, frozen=True, kw_only=True):
 
 
 def _require_may_change_access(appliance: Appliance, caller: Caller, account: Account, values: object) -> None:  # noqa: ARG001 - as `AccountCheck`
-    """Raise Denied unless the caller owns the mailbox or is an administrator, and HttpsRequired for one on another
-    computer.
+    """Raise Denied unless the caller owns the mailbox and uses a session, or has `admin.accounts`.
+
+    Raises HttpsRequired for the second kind of caller on another computer without HTTPS.
     """
     if _acts_as_owner(caller, account):
         return

@@ -93,8 +93,11 @@ def first_permissions(given: UpdateApiKeyRequest) -> KeyPermissions:
 def changed_permissions(before: KeyPermissions, given: UpdateApiKeyRequest) -> KeyPermissions:
     """Return the permissions of a key after a change. `before`: its stored permissions. `given`: the request.
 
-    Custom capabilities replace all others. A new profile keeps the supplemental capabilities, also of a key that had
-    custom ones, unless the request gives them. Raises Invalid if the request contradicts itself.
+    - Custom capabilities in the request replace all capabilities of the key.
+    - A new profile replaces all but the supplemental capabilities, unless the request gives these too. The
+      administrative capabilities of a key with custom ones count as supplemental.
+
+    Raises Invalid if the request contradicts itself.
     """
     _refuse_contradictions(before, given)
     after = before
@@ -313,8 +316,8 @@ def _capability_warnings(granted: Collection[Capability]) -> tuple[str, ...]:
 
 
 def _responsible_member(store: Store, found: FoundCredential) -> str:
-    """Return the ID of the member who is responsible for a request: for a session its member, for an API key its
-    creator.
+    """Return the ID of the member who is responsible for a request: the member of its session, or the creator of its
+    API key.
     """
     return found.member.id if found.kind == "session" else store.api_keys.get_maker_id(found.id)
 

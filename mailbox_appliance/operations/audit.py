@@ -1,4 +1,4 @@
-"""Operations on the audit log: read and verify it; and warnings for a member about what others did to them."""
+"""Operations that list and verify the audit log. Also the warnings that a member gets about what others did to them."""
 
 from datetime import timedelta
 from typing import Annotated, Literal

@@ -196,8 +196,8 @@ def _find_backup(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
 
 
 class FileChunks(Iterator[bytes]):
-    """Yields the bytes of an open file in pieces. It can be renamed or deleted while it is read. Closes the file at its
-    end.
+    """Yields the bytes of an open file in pieces, and closes the file at its end. The file can be renamed or deleted
+    before that.
     """
 
     def __init__(self, file: BinaryIO) -> None:

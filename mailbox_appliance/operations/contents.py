@@ -46,7 +46,8 @@ _cached_text: dict[bytes, tuple[str, HiddenText]] = {}
 def body_in_form(
     stored: StoredBody, form: BodyFormat, readers: HtmlReaders, *, visible_only: bool
 ) -> tuple[str, tuple[str, ...]]:
-    """Return a message body in the requested form, and warnings. If the message lacks that form, convert another one.
+    """Return a message body in the requested form, and warnings. If the message has no part in that form, the other
+    part is converted.
 
     HTML that cannot be analyzed in time is replaced by the plain text, or by the text between its tags. `visible_only`:
     remove hidden text, scripts and styles from HTML too; other forms never contain them.

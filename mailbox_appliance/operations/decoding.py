@@ -48,7 +48,10 @@ def _count_text(number: str, what: str) -> str:
 
 
 def _kinds_text(found: re.Match[str]) -> str:
-    """Return an error message for a value of the wrong JSON type: the expected types, and the given one."""
+    """Return an error message that names the expected JSON types of a value, and the given one.
+
+    `found`: the match of msgspec's own error text.
+    """
     wanted = [_KIND_NAMES.get(kind.strip(), "") for kind in found[1].split("|")]
     if not all(wanted):
         return _OTHER_ERROR
@@ -154,9 +157,10 @@ def _choices(kinds: Iterable[inspect.Type]) -> Iterator[object]:
 
 @cache
 def _expectations(annotation: Any) -> dict[str, str]:
-    """Return the error messages for text patterns in a type, from `expected` in the `extra` of `msgspec.Meta`.
+    """Return the error messages for texts that do not match a pattern, by pattern.
 
-    Each key is a pattern in quotes, in the form in which msgspec's own errors quote it.
+    Each pattern in the type `annotation` declares its message as `expected` in the `extra` of `msgspec.Meta`. The keys
+    are patterns in quotes, as msgspec's own errors show them.
     """
     found: dict[str, str] = {}
     left: list[object] = [inspect.type_info(annotation)]
@@ -267,7 +271,7 @@ def decode_large(body: Content, decode: Callable[[bytes], Any]) -> Any:
 class _LongTextExtractor:
     """Replaces the long base64 texts in a JSON body by short names, while reading it once.
 
-    `texts`: is filled with the name and text of each.
+    `texts`: a dict to which it adds each long text, by its short name.
     """
 
     def __init__(self, body: Content, texts: dict[str, LargeText]) -> None:
@@ -363,8 +367,8 @@ def decode_json(body: bytes | Content) -> object:
     """Decode a JSON text (RFC 8259) to dicts, lists and scalars; large files in it become `LargeText`. Raises
     InvalidJson.
 
-    NaN, halves of surrogate pairs and repeated names are refused. RFC 7493 2.3 forbids the last, since one program
-    would read the first value and another the last.
+    NaN, halves of surrogate pairs, and objects with a repeated name are refused. RFC 7493 2.3 forbids repeated names,
+    since one program would read the first value and another the last.
     """
     if isinstance(body, Content):
         return decode_large(body, decode_json)
@@ -384,9 +388,10 @@ def decode_json(body: bytes | Content) -> object:
 
 
 def _without_files(body: bytes) -> bytes:
-    """Return the JSON text with an empty text in place of each long base64 text, except names of fields.
+    """Return the JSON text with each long base64 text replaced by an empty one. Names of fields stay, even if they look
+    like base64.
 
-    It is processed in small parts, because other threads must wait during each of them.
+    The text is processed in small parts, because other threads must wait during each of them.
     """
     kept, start, place = [], 0, 0
     while (found := _LONG_BASE64_TEXT.search(body, place)) is not None:
@@ -609,7 +614,8 @@ def decode_cursor(cursor: str | None, *of: object) -> int | None:
 
 
 def _list_checksum(of: tuple[object, ...]) -> str:
-    """Return a checksum of the values that identify a list. It prevents mistakes, not access, which every page checks
-    again.
+    """Return a checksum of the values that identify a list, to detect that a cursor belongs to another list.
+
+    It does not protect the list: access is checked again for every page.
     """
     return f".{zlib.crc32(repr(of).encode('utf-8', 'surrogatepass')):x}" if of else ""

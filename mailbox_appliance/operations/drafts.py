@@ -110,9 +110,10 @@ def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_i
 
 @contextmanager
 def _lock_draft(appliance: Appliance, account: Account, draft_id: str) -> Iterator[None]:
-    """Keep other requests from changing or sending a draft, until the block ends.
+    """Context manager: keep other requests from changing or sending a draft, until the block ends.
 
-    Raises DraftInUse if a delivery uses it, and BeingDecided if another request holds the lock.
+    Raises DraftInUse if a delivery uses the draft, and BeingDecided if another request with this draft is still being
+    processed.
     """
     with decision_lock(appliance, draft_id):
         appliance.store.delivery_lists.require_free_draft(account.id, draft_id)

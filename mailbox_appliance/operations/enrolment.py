@@ -1,4 +1,4 @@
-"""Single-use tokens: first setup, invitations, password resets, and console links."""
+"""Operations that issue or accept single-use tokens: first setup, invitations, password resets, and console links."""
 
 import hmac
 from dataclasses import dataclass
@@ -45,8 +45,11 @@ Token = Annotated[str, Meta(min_length=1, max_length=4096)]
 
 @dataclass(frozen=True)
 class TokenUse:
-    """One use of single-use tokens, such as invitations: the kind of token, its action in the audit log, its name for
-    people.
+    """A purpose of single-use tokens, such as an invitation.
+
+    - kind: The kind of token in the store.
+    - action: The audit action of its use.
+    - what: Its name in error messages.
     """
 
     kind: TokenKind
@@ -55,10 +58,10 @@ class TokenUse:
 
 
 def find_token_member(appliance: Appliance, attempt: LoginAttempt, use: TokenUse, token: str) -> Member:
-    """Return the member that a single-use token belongs to. The token stays valid. A wrong one counts as a failed
-    attempt.
+    """Return the member that a single-use token belongs to, without using up the token.
 
-    Raises InvalidToken, and MemberSuspended for a valid token of a suspended member.
+    Raises InvalidToken for a wrong token, and MemberSuspended for a valid token of a suspended member. Both count as
+    failed attempts.
     """
     member_id = appliance.store.one_time_tokens.find(use.kind, hash_token(token))
     if member_id is None:
@@ -193,7 +196,8 @@ def set_up(appliance: Appliance, caller: Caller, request: CreateFirstAdminReques
 def add_first_admin(appliance: Appliance, request: CreateFirstAdminRequest, actor: Actor) -> IssuedSession:
     """Create the first administrator and a session. Raises Conflict if a member exists.
 
-    The setup code is not checked here: the caller has checked it, or the operator may write the files.
+    The setup code is not checked here. The API checks it before this call. An operator at the command line needs no
+    code, because they have access to the store's files.
     """
     refuse_control_characters("/name", request.name)
     refuse_control_characters("/deviceName", request.device_name)

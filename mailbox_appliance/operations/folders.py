@@ -1,6 +1,4 @@
-"""Operations on the roles of a mailbox's folders, as its owner assigns them, and on the addresses that it may
-send as.
-"""
+"""Operations that assign roles to a mailbox's folders, and that list the addresses that it may send as."""
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence

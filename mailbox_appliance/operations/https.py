@@ -232,7 +232,9 @@ def to_certificate(found: CertificateFacts) -> Certificate:
 
 @contextmanager
 def _as_conflict() -> Iterator[None]:
-    """Raise Conflict in place of CertificateUnusable inside the block: the request is valid, but the files are not."""
+    """Context manager: raise Conflict in place of a CertificateUnusable that the block raises, because the cause is the
+    files, not the request.
+    """
     try:
         yield
     except CertificateUnusable as problem:

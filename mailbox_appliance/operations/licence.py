@@ -1,9 +1,14 @@
 """Operations on licenses. No license is needed; an operator who sells or hosts the appliance can set limits with one.
 
-Operations that add a member or connect a mailbox call `require_room_for_...` inside the transaction. Endpoints that
-list 502 call `require_verified_license` first. Reading mail never depends on a license.
+Other operations check the license in two ways:
 
-If an issuer rejects the license later, or does not reply, 7 days remain to fix it.
+- Those that connect mailboxes by OAuth, set OAuth applications, or change the permissions of an API key call
+  `require_verified_license` first.
+- Those that add a member or connect a mailbox call `require_room_for_member` or `require_room_for_account` inside the
+  transaction.
+
+Reading mail never depends on a license. If an issuer rejects the license later, or does not reply, 7 days remain to fix
+it.
 """
 
 from functools import partial

@@ -260,9 +260,7 @@ def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str)
 
 
 def _last_admin_warnings(appliance: Appliance) -> tuple[str, ...]:
-    """Return a warning if no administrator with a password is left, but only one who still has to set it; otherwise
-    nothing.
-    """
+    """Return a warning if no administrator has a password, and one can still set it with a link; otherwise nothing."""
     awaited = appliance.store.members.find_awaited_admin()
     return () if awaited is None else (_LAST_ADMIN_WARNING.format(email=awaited[0], until=awaited[1]),)
 

@@ -1,5 +1,5 @@
-"""OAuth 2.0: the applications registered with Google and Microsoft, the sign-in at a provider, and the mailboxes
-connected by it.
+"""Operations to set the OAuth applications registered with Google and Microsoft, and to connect mailboxes by signing in
+at a provider.
 """
 
 import re
@@ -335,10 +335,11 @@ def retry_login(appliance: Appliance, caller: Caller, account: Account) -> Accou
 
 
 def add_graph_trouble(appliance: Appliance, account: Account) -> Account:
-    """Return the mailbox with an error in it if it must send by Microsoft Graph but the person has not consented to
-    that; otherwise unchanged.
+    """Return the mailbox with an error in it if it must send by Microsoft Graph, but the person has not consented to
+    that. Otherwise return it unchanged.
 
-    A device flow covers one resource at a time, and some people omit a part of the consent.
+    The consent can be missing because a device flow asks for it separately, or because the person removed it from the
+    request.
     """
     if account.provider == "imap" or appliance.logins.get_login(account.id).sends_via != "graph":
         return account
@@ -578,10 +579,11 @@ def finish_sign_in(appliance: Appliance, caller: Caller, provider: str, request:
 
 
 def redirect_uri(appliance: Appliance, loopback_host: str, port: int | None = None) -> str:
-    """Return the address to which the provider redirects after a sign-in: `server.public_url`, otherwise this computer.
+    """Return the address to which the provider redirects after a sign-in. It is below `server.public_url` if that is
+    set, otherwise on this computer, and never comes from a request.
 
-    It never comes from a request. `loopback_host`: the name of this computer that the provider accepts. `port`: of a
-    program on this computer that waits for the redirect (RFC 8252 7.3).
+    - loopback_host: The name for this computer that the provider accepts.
+    - port: The port of a program on this computer that waits for the redirect (RFC 8252 7.3); None for the appliance's.
     """
     if public := appliance.settings.text("server.public_url").rstrip("/"):
         return public + _CALLBACK_PATH
@@ -674,8 +676,8 @@ def _finish_flow(
 
 
 def _read_callback(request: CompleteOAuthSignInRequest) -> tuple[str, Mapping[str, str]]:
-    """Return the JSON pointer of the sign-in's result in the request, and the result by name (`state`, `code`,
-    `error`).
+    """Return two values: the JSON pointer of the field with the sign-in's result, for errors; and the result itself,
+    the parameters `state`, `code` and `error`.
 
     Raises Invalid if the request has neither `state` nor a complete `redirectUrl`, or has both.
     """
@@ -694,8 +696,8 @@ def _read_callback(request: CompleteOAuthSignInRequest) -> tuple[str, Mapping[st
 
 
 def _read_callback_query(address: str) -> dict[str, str]:
-    """Return the parameters in the address that the browser was redirected to, or in that of the console page
-    after it.
+    """Return the parameters of a sign-in's result in an address: the one to which the provider redirected the browser,
+    or the one of the console page that opens after that.
     """
     try:
         parts = urlsplit(address)
@@ -708,7 +710,8 @@ def _read_callback_query(address: str) -> dict[str, str]:
 
 @contextmanager
 def _translate_flow_errors(provider: OAuthProvider, path: str) -> Iterator[None]:
-    """Raise API errors in place of the errors of a sign-in flow inside the block.
+    """Context manager: raise the corresponding API error in place of an error of the sign-in flow that the block
+    raises.
 
     `path`: the JSON pointer of the sign-in's result in the request.
     """

@@ -195,9 +195,9 @@ class Rights:
     """The requirements for callers of an operation, declared once.
 
     - needs: The caller must have one of these capabilities.
-    - needs_of: Returns the capability that a decoded body requires instead; None for no special one.
+    - needs_of: Function of the decoded body. Returns the capability that the body requires instead of `needs`, or None.
     - https: HTTPS is required from other computers.
-    - https_of: Returns whether a decoded body requires HTTPS.
+    - https_of: Function of the decoded body. Returns whether the body requires HTTPS from other computers.
     - role: Only members with this role.
     - owner: Only the owner of the mailbox.
     - any_mailbox_with: A capability that gives access to every mailbox. The operation must not show any mail.
@@ -296,7 +296,7 @@ _RETRY_AFTER = 5
 
 
 class RequestHash(str):
-    """A hash of a request. A retry has the same hash, another request has not (see `Operation.fingerprint`)."""
+    """A hash of a request. Only retries of the same request have the same hash (see `Operation.fingerprint`)."""
 
     __slots__ = ()
 
@@ -310,7 +310,7 @@ class Request:
     - body: The body, as bytes or decoded; None if there is none.
     - media_type: The declared type of the body; None if the interface has only one type.
     - is_body_discarded: The body was over the limit, so it was not kept.
-    - postponed_bytes: The size of a body for which no memory was free; 0 if there was.
+    - postponed_bytes: The size of a body that was not kept because no memory was free; otherwise 0.
     - faults: Errors that the interface found itself. They are reported with other input errors, after the checks of
       caller and mailbox.
     """

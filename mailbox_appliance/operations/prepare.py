@@ -1,10 +1,10 @@
 """Prepares a message for sending: checks it, composes it, and locks its draft until it is accepted.
 
-Sends and previews use the same checks:
+Sends and previews use the same checks. There are three kinds of messages:
 
-inline ......... checked and composed                        an error names the invalid field
-saved draft .... its raw message, made ready to send         an error names /draftId
-forward ........ composed around the original
+- A message in the request is checked and composed. An error names the invalid field.
+- A saved draft is read as a raw message and made ready to send. An error names `/draftId`.
+- A forward is composed around the original message.
 """
 
 import re
@@ -281,11 +281,13 @@ _DECISION_PATIENCE = 10.0
 
 @contextmanager
 def decision_lock(appliance: Appliance, *about: Hashable) -> Iterator[None]:
-    """Allow one request at a time to decide about a draft or an idempotency key, until the block ends.
+    """Context manager: allow only one request at a time to use a draft or an idempotency key, until the block ends.
 
-    `about`: the draft's ID, or an idempotency key with its credential. Also takes a slot for slow requests. If another
-    request holds a lock, waits for it for some seconds. Raises BeingDecided if that is not enough or no slot is free
-    for waiting, and ServersBusy if only the slots are all in use.
+    `about`: what to lock, such as a draft's ID, or an idempotency key with its credential. The request also takes a
+    slot for requests that wait for other servers. If another request holds a lock, this waits some seconds for it.
+
+    Raises BeingDecided if the lock is not free after that, or if no slot is free to wait in. Raises ServersBusy if the
+    locks are free but no slot is.
     """
     with ExitStack() as held:
         has_place = False
@@ -346,12 +348,12 @@ def prepare_message(
     message: SendDraftRequest | SendEmailRequest,
     *request: Hashable,
 ) -> Iterator[PreparedMessage]:
-    """Yield a message that is ready to be sent. If it is a saved draft, no other request can change or send it in the
-    block.
+    """Context manager: yield a message that is ready to be sent. Until the block ends, no other request can change or
+    send its saved draft, if it has one.
 
-    `request`: values that identify the request and its retries, to be locked too. Raises Invalid with the invalid
-    field, and NotFound if the message to reply to does not exist. For a draft also DraftInUse, BeingDecided, and errors
-    of its mail server.
+    `request`: values that identify the request and its retries; with a draft, they are locked too. Raises Invalid with
+    the invalid field, and NotFound if the message to reply to does not exist. For a draft it also raises DraftInUse,
+    BeingDecided (another request with this draft or key is being processed), and errors of its mail server.
     """
     now = appliance.clock.now()
     send_at = read_send_at(message.send_at, now)

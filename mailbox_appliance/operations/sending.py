@@ -130,8 +130,8 @@ def _submit(
 ) -> OperationResult[Delivery | LegacySendResult]:
     """Return the delivery of an idempotency key. If there is none yet, accept the message and wait for its outcome.
 
-    An existing delivery is returned unchanged, even if drafts or limits have changed since. `preparation`: prepares the
-    message, only if it is needed.
+    An existing delivery is returned unchanged, even if drafts or limits have changed since. `preparation`: a context
+    manager that prepares the message. It is entered only if there is no delivery yet.
     """
     store, credential = appliance.store, caller.required_credential
     earlier = store.legacy_keys.find(credential.id, key, request_hash)
@@ -193,8 +193,8 @@ def _wait_for_outcome(
     """Wait for the outcome of an accepted delivery and return it. If it takes too long, or no worker may wait, return
     the current status.
 
-    Once a client has been shown a delivery, it cannot be undone: if the message is not sent, it ends as `failed`.
-    Otherwise the key becomes free again and the reason is raised.
+    If sending fails before the delivery's ID was returned to any client, the delivery is deleted, its key is free
+    again, and the error is raised. A delivery whose ID was returned stays, and ends as `failed`.
     """
     operation_id, deliveries = accepted.delivery.operation_id, appliance.store.deliveries
     with appliance.io_slot() as has_place:

@@ -1,4 +1,6 @@
-"""Operations to sign in and out, on sessions and one's own profile; and the limits of failed sign-ins."""
+"""Operations to sign in and out, to list and revoke sessions, and to change one's own name and password. Also the
+limits of failed sign-ins.
+"""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -77,10 +79,11 @@ class LoginAttempt:
 
 @contextmanager
 def begin_attempt(appliance: Appliance, caller: Caller, limits: Mapping[str, int]) -> Iterator[LoginAttempt]:
-    """Yield a sign-in attempt, if no limit of failed attempts is reached. Raises Throttled otherwise.
+    """Context manager: yield a sign-in attempt, and keep similar attempts waiting until the block ends.
 
-    `limits`: the maximum of failures for each counter, such as `email:ada@example.org`; a failure counts in all of
-    them. Attempts with the same first counter wait for each other.
+    `limits`: the maximum number of failures for each counter, such as `email:ada@example.org`. A failure counts in all
+    of these counters. Attempts with the same first counter wait for each other. Raises Throttled if a counter has
+    reached its limit.
     """
     attempts = appliance.store.login_attempts
     turn = _ATTEMPT_LOCKS[hash(next(iter(limits))) % len(_ATTEMPT_LOCKS)]

@@ -1,5 +1,5 @@
-"""The configuration file, the settings that can change while the appliance runs, and changes of the HTTPS
-certificate.
+"""Operations on the settings that can change while the appliance runs. Also loads config.toml, and creates, imports and
+replaces the HTTPS certificate.
 """
 
 import logging
@@ -126,9 +126,10 @@ def import_certificate(appliance: Appliance, actor: Actor, certificate: bytes, k
 
 @contextmanager
 def _record_change(appliance: Appliance, actor: Actor, action: str) -> Iterator[Recorded]:
-    """Yield a function that records a new certificate in the audit log, to be called before it is used.
+    """Context manager: yield a function that records a new certificate in the audit log. Call it before the certificate
+    is used.
 
-    If the change fails after that, record the failure too.
+    If the block raises CertificateUnusable after that, the failure is recorded too.
     """
     written: list[str] = []
     record = partial(appliance.store.audit.record, actor, action)

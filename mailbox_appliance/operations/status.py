@@ -1,4 +1,6 @@
-"""The version and health of this appliance: store, mailboxes, warnings, and the numbers of the charts."""
+"""Operations that report the version and health of the appliance, its store and mailboxes, and the numbers of the
+charts.
+"""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -331,8 +331,8 @@ class HttpConnection(HTTPChannel):
     def is_with_worker(self) -> bool:
         """Whether a worker is answering a request of this connection.
 
-        Meanwhile the loop must ask the connection in each pass whether it wants to read or write, because the worker
-        can change that.
+        While that is so, the loop must ask the connection in each pass whether it wants to read or write, because the
+        worker can change that.
         """
         return bool(self.requests) and not self.paused
 

@@ -4,8 +4,8 @@ Each connection may hold up to `ServerBounds.free_memory` bytes of a body, and a
 not read yet. Anything larger must reserve its size in one `MemoryBudget` that all listeners share, and is refused if
 too little is left. With the usual limits these are the maximum amounts:
 
-    without reservation   1 MiB for each connection. This is 32 MiB for a remote client, 256 MiB for a local address, and
-                          1 GiB for a listener whose 1024 connections are all in use, until their deadlines end them
+    without reservation   1 MiB for each connection: 32 MiB for a remote client, 256 MiB for a local address, and 1 GiB
+                          for a listener whose 1024 connections are all in use, until their deadlines end them
     with reservation      192 MiB in total, for bodies on the disk and unread responses in memory
     not counted           what the application uses for at most 8 requests in progress
 
