@@ -58,8 +58,8 @@ _SYNC_STOP_SECONDS = 2.0
 
 
 class HttpsControl(Protocol):
-    """The interface of the running service that opens and closes its HTTPS listener, according to settings and
-    certificate.
+    """The interface to the HTTPS listener of the running service: its address and certificate, and how to apply new
+    settings to it.
     """
 
     @property

@@ -193,8 +193,8 @@ def _rpc_status(refused: RpcError, version: str | None) -> int:
 
 
 def _shorten_refusal(status: int, body: bytes) -> bytes:
-    """Return an error response of the SDK with a short message, since the SDK quotes the request or its validation
-    library.
+    """Return an error response of the SDK with a short message of one line. The SDK's own message may quote the request
+    or its validation library.
 
     Responses that are not errors are returned unchanged.
     """

@@ -52,7 +52,9 @@ def call_tool(asked: CallContext, name: str, arguments: Mapping[str, Any]) -> To
 
 @contextmanager
 def _request_id() -> Iterator[str]:
-    """Yield the request ID of this call, as the log shows it. Create one if the HTTP request has not set one."""
+    """Context manager: yield the ID of the HTTP request that the call came with. If there is none, create an ID that
+    log lines also show until the block ends.
+    """
     given = logs.request_id.get()
     if given is not None:
         yield given

@@ -470,8 +470,9 @@ class _Truncator:
     def _copy_long_list(
         self, value: Sequence[Any], place: FieldTree | None, at: str, name: str, depth: int
     ) -> list[Any]:
-        """Return some recipients or attachments: in a list of messages the first ones, otherwise those from
-        `list_offset` on.
+        """Return a copy of those recipients or attachments of a message that the result shows.
+
+        For a message in a list, they are the first ones. For a single message, they start at number `list_offset`.
         """
         most = min(self.limits.listed, _MAX_LISTED_IN_ITEMS) if self._in_items else self.limits.listed
         first = 0 if self._in_items else self.list_offset

@@ -132,7 +132,8 @@ def to_blocks(data: Any, place: FieldTree) -> list[ItemBlock]:
 
 
 def item_sizes(items: Sequence[Any], place: FieldTree) -> list[int]:
-    """Return the characters that each entry of a list takes in a result, as structured content and as text together.
+    """Return, for each entry of a list, the number of characters that it takes in a result, in the structured content
+    and in the text together.
 
     The JSON pointers to its untrusted strings are not counted.
     """
@@ -142,8 +143,9 @@ def item_sizes(items: Sequence[Any], place: FieldTree) -> list[int]:
 
 
 def list_field(data: Mapping[str, Any]) -> str | None:
-    """Return the name of the main list in the data: `items`, or a field whose value is `{items, nextCursor}`; None if
-    there is none.
+    """Return the name of the field that holds the main list of the data; None if there is none.
+
+    It is `items`, or else the first field whose value is a page, `{items, nextCursor}`.
     """
     if isinstance(data.get("items"), list | tuple):
         return "items"
@@ -423,7 +425,8 @@ def is_internal_error(problem: Problem) -> bool:
 def error_text(problem: Problem, request_id: str, ours: str = INTERNAL_ERROR_TEXT) -> str:
     """Return an error as JSON text in the form of the API's error object, at most 4,000 characters.
 
-    `ours`: the message for an internal error. For others the message includes the seconds to wait before a retry.
+    `ours`: the message in place of that of an internal error. The message of any other problem includes the seconds to
+    wait before a retry, if they are known.
     """
     is_fault = is_internal_error(problem)
     code, message = (Problem.code, ours) if is_fault else (problem.code, problem.message)

@@ -43,9 +43,9 @@ TOO_LONG = b"!"
 
 @contextmanager
 def claim_stdio() -> Iterator[tuple[int, int]]:
-    """Yield private copies of standard input and output for the protocol, until the block ends.
+    """Context manager: yield private copies of standard input and output, as two file descriptors, for the protocol.
 
-    Inside the block, other code reads nothing from standard input, and its output goes to standard error.
+    Until the block ends, other code reads nothing from standard input, and its output goes to standard error.
     """
     private = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)

@@ -65,7 +65,7 @@ class DeliveryEntry(Delivery, frozen=True, kw_only=True):
 
     - created_at: When the request was accepted.
     - updated_at: When its last step happened.
-    - send_at: When a scheduled message is due; null for others.
+    - send_at: Scheduled time; null for other messages.
     - subject: Subject line; null if it is no longer known.
     - recipients: Addresses of all recipients, including Bcc, for the member who sent it; for others, only those in To.
     - is_own: Whether you sent it.
@@ -145,7 +145,7 @@ class ScheduledSend(Wire, frozen=True, kw_only=True):
     - id: Schedule ID, by which it can be canceled.
     - account_id: ID of the sending mailbox.
     - operation_id: ID of its delivery.
-    - send_at: When it is due.
+    - send_at: Scheduled time.
     - status: Status of its delivery.
     - to: The To recipients.
     - subject: Subject line.
@@ -185,8 +185,8 @@ class LegacyResponse:
 
 
 class Phase(StrEnum):
-    """The progress of a delivery. Each phase is stored before the action that it names begins, so that a restart knows
-    it.
+    """The progress of a delivery. Each phase is stored before the action that it names begins, so that after a restart
+    the appliance knows how far the delivery came.
 
     `dot`: the end of the message is sent, so the server may have accepted it.
     """
@@ -239,9 +239,9 @@ class Quota:
 
 @dataclass(frozen=True)
 class AcceptedDelivery:
-    """The result of accepting a request to send: a new delivery, or the existing one of the same idempotency key.
+    """The result of accepting a request to send: a new delivery, or the existing one with the same idempotency key.
 
-    `is_shown`: whether a client has already been shown this delivery, so that it cannot be undone.
+    `is_shown`: whether a response has already returned the delivery's ID to a client. Then it can no longer be undone.
     """
 
     delivery: Delivery
@@ -254,7 +254,7 @@ class AcceptedDelivery:
 class OpenDelivery:
     """A delivery that is being sent or waits for its scheduled time, without its message.
 
-    `is_shown`: whether a client has already been shown it.
+    `is_shown`: whether a response has already returned its ID to a client.
     """
 
     operation_id: str

@@ -149,8 +149,12 @@ class ApiKey(Wire, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class KeyPermissions:
-    """The stored permissions of an API key: its profile, all capabilities, the supplemental ones among them, and the
-    mailboxes that it is limited to (None: all).
+    """The permissions of an API key, as stored.
+
+    - profile: The name of its profile, or `custom`.
+    - capabilities: All its capabilities.
+    - supplemental: The administrative ones among these capabilities.
+    - account_ids: IDs of the mailboxes that it is limited to; None for all.
     """
 
     profile: PermissionProfile

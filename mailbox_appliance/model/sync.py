@@ -96,8 +96,9 @@ class ListedPart:
 class MessageIdentity:
     """The properties by which a message is recognized in another folder, or after the folder's UIDVALIDITY changed.
 
-    `message_id`: in canonical form (`mail.threads.canonical_message_id`). `provider_id`: the provider's own ID. If
-    there is one, only it is compared, and the provider also assigns the thread.
+    - message_id: The Message-ID in canonical form (`mail.threads.canonical_message_id`).
+    - provider_id: The provider's own ID. If it is not None, no other property is compared.
+    - provider_thread_id: The provider's ID of the thread, which decides the thread of the message.
     """
 
     uid: int
@@ -111,8 +112,8 @@ class MessageIdentity:
 
 @dataclass(frozen=True)
 class LocatedMessage:
-    """The place of a stored message on its mail server, and properties to compare with the server before it is changed
-    there.
+    """The place of a stored message on its mail server. Before the message is changed there, its other fields are
+    compared with the server's version.
     """
 
     id: str

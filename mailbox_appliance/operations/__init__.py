@@ -1,14 +1,14 @@
 """Everything that a client can request, written once for all interfaces: input, required permissions, action and
 result.
 
-Nothing here knows HTTP, command-line flags or tools: the interfaces (`web`, `mcp_server`, `cli`) offer an operation
-with one row of a table.
+The code here does not depend on HTTP, the command line or MCP. The interfaces (`web`, `mcp_server`, `cli`) offer an
+operation with one row of a table.
 
-operation        the class Operation; the caller, and what a caller must have
+operation        the class Operation; the caller, and the requirements for callers
 decoding         request values and bodies to typed values; canonical JSON; cursors of lists
 message_input    the input types of messages, the time to send at, rules for texts
-prepare          a message checked, composed and locked, to send or preview; forwards
-sending          send, forward, preview; at most one delivery for each idempotency key
+prepare          checks, composes and locks a message to be sent, previewed or forwarded
+sending          operations that send, forward and preview messages, once for each idempotency key
 deliveries       the status of deliveries, resolving uncertain ones; scheduled messages
 drafts           drafts in the mailbox's drafts folder
 messages         lists and search, messages, threads, labels

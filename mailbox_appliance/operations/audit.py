@@ -62,7 +62,7 @@ class AuditLogVerification(Wire, frozen=True, kw_only=True):
 
     - ok: Whether all entries are as they were written.
     - count: How many entries there should be.
-    - first_broken: The first entry that is not; null if there is none.
+    - first_broken: The first entry that was changed, removed, added or moved; null if there is none.
     """
 
     ok: bool

@@ -411,8 +411,8 @@ def _is_base64(body: bytes, start: int, end: int) -> bool:
 def convert_body(raw: object, annotation: Any) -> Any:
     """Convert decoded JSON to the struct of a body. Raises Invalid, with a JSON pointer to the invalid part.
 
-    If several structs are possible, the first one whose required fields are all present is used, otherwise the last
-    one.
+    If the body can be one of several structs, the first struct whose required fields are all present is used. If there
+    is none, the last struct is used.
     """
     choices = body_types(annotation)
     chosen = next((choice for choice in choices if _fits_choice(raw, choice)), choices[-1])

@@ -138,7 +138,7 @@ def resolve_delivery(
 
 
 def _find_sent_copy(appliance: Appliance, work: DeliveryWork) -> SentCopy | None:
-    """Return the copy in Sent of an uncertain delivery that a person resolves as delivered.
+    """Return the copy to save in Sent, for an uncertain delivery that a person resolves as delivered.
 
     None if the mailbox has no folder for sent messages, or if no copy needs to be saved.
     """

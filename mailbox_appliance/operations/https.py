@@ -199,11 +199,10 @@ def _https_answer(appliance: Appliance) -> OperationResult[HttpsStatus]:
 
 
 def _describe_certificate(appliance: Appliance, *, is_reported: bool) -> tuple[Certificate | None, tuple[str, ...]]:
-    """Return the certificate in the files, and warnings. If the files cannot be used, return the one that clients get
-    now.
+    """Return the HTTPS certificate in the appliance's files, and warnings about it. None if there is no certificate.
 
-    Returns None if there is no certificate. `is_reported`: another warning already explains why the files cannot be
-    used.
+    If the files cannot be used, the certificate that clients get at present is returned. `is_reported`: another warning
+    already explains why the files cannot be used.
     """
     files, served = CertificateFiles(appliance.folder), None
     if appliance.https is not None and (seen := appliance.https.certificate) is not None:

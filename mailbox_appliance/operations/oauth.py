@@ -338,8 +338,8 @@ def add_graph_trouble(appliance: Appliance, account: Account) -> Account:
     """Return the mailbox with an error in it if it must send by Microsoft Graph, but the person has not consented to
     that. Otherwise return it unchanged.
 
-    The consent can be missing because a device flow asks for it separately, or because the person removed it from the
-    request.
+    The consent can be missing after a device flow, which asks for the mail servers and for Microsoft Graph one after
+    the other. Some people give only the first.
     """
     if account.provider == "imap" or appliance.logins.get_login(account.id).sends_via != "graph":
         return account

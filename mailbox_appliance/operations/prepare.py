@@ -486,7 +486,8 @@ _FILES, _WITHOUT = (
 def prepare_forward(
     appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, key: Hashable
 ) -> Iterator[PreparedMessage]:
-    """Yield a forward that is ready to be sent. Until the block ends, no other request with the same key is processed.
+    """Context manager: yield a forward that is ready to be sent. Until the block ends, no other request with the same
+    key is processed.
 
     `key`: identifies the request and its retries. Raises Invalid with the invalid field, NotFound, BeingDecided
     (another request with this key is being processed), and errors of the mail server.

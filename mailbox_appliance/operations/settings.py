@@ -182,7 +182,9 @@ def _field(option: Option) -> tuple[str, Any, Any]:
 
 
 def _unknown_setting_text(name: str) -> str | None:
-    """Return the error for a setting that can change only with a restart; None if no setting has this name."""
+    """Return the error message for a setting that is not a runtime setting: it can change only with a restart. None if
+    no setting has this name.
+    """
     if (option := BY_NAME.get(name)) is None:
         return None
     table, _, key = name.partition(".")

@@ -66,8 +66,8 @@ class ApplianceHandle:
 
     @contextmanager
     def borrow(self) -> Iterator[Appliance]:
-        """Yield the appliance for one request, and count the request until the block ends. Raises Restarting while
-        paused.
+        """Context manager: yield the appliance to one request, which counts as using it until the block ends. Raises
+        Restarting while paused.
         """
         with self._changed:
             if self._is_paused:

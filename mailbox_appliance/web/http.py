@@ -302,8 +302,8 @@ def disk_full(request_id: str) -> Response:
 
 
 def _listed_status(status: int, problem: Problem) -> tuple[int, Problem]:
-    """Return the status and problem to respond with, in place of those of a problem that most endpoints do not
-    document.
+    """Return the status and problem to respond with. They differ from the given ones if most endpoints do not document
+    this status.
 
     413 and 415 become 400. 503 becomes 429 if the client should retry. Other statuses are returned unchanged.
     """
@@ -404,11 +404,11 @@ class TrustedProxies:
         return ForwardedInfo(self._find_client(nodes()), _all_https(schemes))
 
     def _find_client(self, nodes: Iterable[str | None]) -> str | None:
-        """Return the client's address; None if none can be read.
+        """Return the client's address; None if even the first given address cannot be read.
 
         `nodes`: the addresses that proxies added to the request, the last one first; None for one that cannot be read.
-        The client is the first address that does not belong to a trusted proxy. If there is no such address before the
-        end, or before one that cannot be read, it is the last address before that point.
+        The client has the first address that is not one of a trusted proxy. If every address up to the end, or up to an
+        unreadable one, belongs to trusted proxies, the last of them is returned.
         """
         client = None
         for node in nodes:
@@ -480,7 +480,9 @@ def _parse_node(node: str) -> str | None:
 
 
 def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
-    """Return an IP address without its zone; None if it is not one. An IPv4 address mapped into IPv6 becomes IPv4."""
+    """Return the IP address in a text, without its zone; None if the text is anything else. An IPv4 address mapped into
+    IPv6 becomes IPv4.
+    """
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -552,8 +554,8 @@ def bearer_token(environ: Mapping[str, Any]) -> str | None:
 class AllowedHosts:
     """The host names that requests over plain HTTP may be sent to: loopback names and configured ones.
 
-    This stops DNS rebinding: an attacker points a name of their own at this computer, so that their web page can send
-    requests here under that name.
+    This stops DNS rebinding, in which the name of an attacker's web site resolves to this computer, so that its pages
+    can send requests to the appliance.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

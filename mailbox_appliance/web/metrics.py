@@ -344,7 +344,8 @@ _COUNTER_SUFFIX = "_total"  # which the library adds to a counter's name
 def metrics_page(values: Iterable[MetricValue]) -> Response:
     """Return the metrics in Prometheus' text format.
 
-    The library for it is loaded only now, which saves some MiB of memory in an appliance without monitoring.
+    The Prometheus library is loaded with the first call, which saves some MiB of memory in an appliance without
+    monitoring.
     """
     from prometheus_client.exposition import choose_encoder
 

@@ -1,4 +1,6 @@
-"""Texts of the OpenAPI document. Loaded only with the document, to save memory."""
+"""Texts of the OpenAPI document apart from docstrings: introduction, statuses, path parameters, tags, some fields.
+Loaded only with the document, to save memory.
+"""
 
 INTRODUCTION = """\
 Read, search and organize mail, and send it safely, over plain HTTP and JSON.

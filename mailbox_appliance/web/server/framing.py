@@ -1,13 +1,19 @@
-"""Reading of HTTP requests: strict parsing, limits, and large bodies.
+"""Reads HTTP requests as they arrive: strict parsing, limits, and large bodies.
 
 A body that exceeds the limit, or for which no memory is left, is not kept: only its bytes are counted.
 
 This parser refuses input that Waitress 3.0 handles badly: numbers and addresses that make it raise, a body length that
-a proxy and this server could read differently, endless chunk lines, `Expect` without a body. Waitress internals used:
-of HTTPRequestParser `received`, `parse_header`, `header_plus`, `headers_finished`, `completed`, `error`, `chunked`,
-`content_length`, `body_rcv`, `expect_continue`, `version`, `headers`, `header_bytes_received`, `body_bytes_received`,
-`close`; of ChunkedReceiver `control_line`, `trailer`, `chunk_remainder`, `buf`; FixedStreamReceiver, ParsingError,
-BadRequest.
+a proxy and this server could read differently, endless chunk lines, `Expect` without a body.
+
+Waitress internals used:
+
+    HTTPRequestParser   `received`, `parse_header`, `header_plus`, `headers_finished`, `completed`, `error`, `chunked`,
+                        `content_length`, `body_rcv`, `expect_continue`, `version`, `headers`, `header_bytes_received`,
+                        `body_bytes_received`, `close`
+
+    ChunkedReceiver     `control_line`, `trailer`, `chunk_remainder`, `buf`
+
+    other classes       FixedStreamReceiver, ParsingError, BadRequest
 """
 
 import re

@@ -134,9 +134,9 @@ def peer_of(host: str) -> str:
 
 
 def drop_longest_waiting(channels: Sequence[HttpConnection], patience: float) -> bool:
-    """Close the one of these connections whose client has kept the server waiting longest.
+    """Close one of these connections: the one whose client has kept the server waiting longest.
 
-    Returns False, and closes none, if that wait is not longer than `patience` seconds.
+    Returns False, and closes none, if the server has waited for none of them longer than `patience` seconds.
     """
     now = time.monotonic()
     longest = max(channels, key=lambda channel: channel.waiting(now), default=None)

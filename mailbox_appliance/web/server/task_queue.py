@@ -10,11 +10,12 @@ _SLOW_PATHS = ("/body", "/body/")
 
 
 class TaskQueue:
-    """Requests that wait for a worker, oldest first. Replaces the deque of Waitress's dispatcher, whose lock protects
-    it.
+    """Requests that wait for a worker, oldest first. It replaces the queue of Waitress's dispatcher, and the lock of
+    the dispatcher protects it.
 
     Requests for the body of a message are slow: analyzing a hostile mail can take seconds. At most `most_slow` of them
-    run at once. Further ones wait without a worker, and other requests pass them.
+    run at once. Further slow requests wait without occupying a worker, while newer requests of other kinds are
+    answered.
     """
 
     def __init__(self, most_slow: int, changed: threading.Condition) -> None:
