@@ -81,8 +81,9 @@ FIELDS: dict[str, tuple[str, dict[str, str]]] = {
     "ErrorDetail": (
         "A place in the request, and what is wrong with it.",
         {
-            "path": "JSON pointer into the body, or `query:NAME`, `header:NAME` or `path:NAME`.",
-            "message": "What is wrong with it.",
+            "path": "JSON pointer into the body, `query:NAME`, `header:NAME` or `path:NAME`, or a plain name,"
+            " such as `capability`, `role`, `imap` or `operation`.",
+            "message": "What is wrong with it; with the path `operation`, the ID of the delivery operation.",
         },
     ),
     "Capability": ("A permission of a credential.", {}),
