@@ -294,7 +294,9 @@ class _ThreadReader:
 
 
 def _body_share(count: int) -> int:
-    """Return the maximum characters of each body if a page has `count` messages."""
+    """Return the maximum number of characters of each message body, if a page of a conversation has `count`
+    messages.
+    """
     return min(_MAX_BODY_IN_THREAD, max(_MIN_BODY_IN_THREAD, _MAX_BODY // max(count, 1) - _ROOM_BESIDE_BODY))
 
 

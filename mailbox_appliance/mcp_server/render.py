@@ -712,7 +712,10 @@ def _has_next_page(data: Any) -> bool:
 
 
 def _count_fitting(result: ToolResult, made: TruncatedData, answer: _PresentedAnswer) -> int:
-    """Return how many entries from the beginning of a list would fit, after a result with all of them was too large."""
+    """Return how many entries from the beginning of a list fit into a result.
+
+    `result`: the result with all entries, which is too large. `made`: its truncated data.
+    """
     place = build_field_tree(answer.senders)
     at, found = "/data/", _list_items(made.data)
     if isinstance(made.data, dict):

@@ -334,7 +334,9 @@ def _run_in_thread(work: Callable[[], None]) -> None:
 
 
 def _to_mcp_error(answer: dict[str, Any]) -> MCPError:
-    """Return the exception for an error response of the protocol or of the REST API, such as an expired token."""
+    """Return the exception for the MCP SDK to raise, for an error response of the MCP endpoint or of the REST API (such
+    as for an expired token).
+    """
     code, message = answer["error"].get("code"), str(answer["error"].get("message", ""))
     return MCPError(code=code if isinstance(code, int) else types.INTERNAL_ERROR, message=message)
 

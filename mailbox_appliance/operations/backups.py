@@ -184,8 +184,8 @@ def _sort_key(backup: Backup) -> int:
 
 
 def _find_backup(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
-    """Return a backup and its file. Raises NotFound, or, if its beginning is damaged, an error that describes the
-    damage.
+    """Return a backup and the path of its file. Raises NotFound, or an error that describes the damage if the beginning
+    of the file is damaged.
     """
     file = appliance.store.backups.find(backup_id)
     found = next((one for one in appliance.store.backups.list() if one.id == backup_id), None)

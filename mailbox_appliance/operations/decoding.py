@@ -192,8 +192,12 @@ HEADERS = {"idempotencyKey": "Idempotency-Key"}
 
 @dataclass(frozen=True)
 class Parameter:
-    """A single value that an operation accepts, outside of a body: its name in JSON and in Python, its type, and its
-    default.
+    """A single value that an operation accepts, outside of a body.
+
+    - wire: Its name in requests.
+    - name: Its name in Python.
+    - type: Its type.
+    - default: Its default, if it is optional.
     """
 
     wire: str
@@ -203,7 +207,9 @@ class Parameter:
 
     @property
     def place(self) -> str:
-        """The part of a REST call that contains the value, `header` or `query`, unless it is in the path."""
+        """The part of a REST request that contains the value: `header` or `query`. It does not apply to values in the
+        path.
+        """
         return "header" if self.wire in HEADERS else "query"
 
     @property

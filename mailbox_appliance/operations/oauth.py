@@ -267,8 +267,8 @@ _UNAVAILABLE_RETRY_AFTER, _THROTTLED_RETRY_AFTER = 30, 60
 def check_login(appliance: Appliance, connection: Connection, login: OAuthLogin) -> tuple[LoginCheckResult, OAuthLogin]:
     """Sign in to the servers of a mailbox. Returns the features and folders that they offer, and the login to store.
 
-    The login differs from the given one if the Microsoft tenant has switched SMTP AUTH off: it then sends by Microsoft
-    Graph. Raises errors of the servers.
+    The login to store is the given one, with one exception. If the Microsoft tenant has switched SMTP AUTH off, it has
+    `sends_via` set to `graph`, so that the mailbox sends by Microsoft Graph. Raises errors of the servers.
     """
     ca_file, timeout = appliance.settings.text("remote.ca_file"), appliance.settings.number("remote.timeout")
     try:

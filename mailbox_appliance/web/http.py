@@ -98,9 +98,9 @@ def refuse_query(environ: Mapping[str, Any]) -> None:
 
 
 def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tuple[Detail, ...]:
-    """Add the parameters of a query string to `values`, and `query` as their place to `places`. Return the errors.
+    """Read the parameters of a query string. Add each to `values`, and add its name to `places` with the value `query`.
 
-    Errors are a repeated name, and a name that belongs in the path or in a header.
+    Returns the errors: a name that is repeated, or that belongs in the path or in a header.
     """
     try:
         # WSGI passes bytes as Latin-1. Clients should send %XX, but raw UTF-8 is accepted too.

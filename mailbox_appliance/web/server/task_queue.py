@@ -56,7 +56,9 @@ class TaskQueue:
             self._changed.notify()
 
     def lift_limit(self) -> None:
-        """Let every request start, so that the workers can end and cancel the remaining ones."""
+        """End the limit of slow requests, because the server stops. Then no request waits any more, and every worker
+        can end.
+        """
         self._most_slow = sys.maxsize
 
     def _may_take_slow(self) -> bool:
