@@ -237,7 +237,11 @@ def render_record(value: Any, prefix: str = "") -> str:
 
 
 def render_body_page(value: Any) -> str:
-    """Return one part of a long message body, and the option that shows the next part."""
+    """Return the text to print for one page of a long message body. If there is more, a last line names the option for
+    the next page.
+
+    `value`: the response of the API with the page.
+    """
     content, more = plain_text(value["content"]), value.get("nextOffset")
     end = "" if content.endswith("\n") else "\n"
     go_on = "" if more is None else f"[{more} of {value['totalChars']} characters; continue with --offset {more}]\n"

@@ -35,7 +35,11 @@ class TokenStore:
         return now.st_ino, now.st_mtime_ns
 
     def has(self, key: str) -> bool:
-        """Whether there is a token for this key. The keychain is not asked."""
+        """Whether a token was stored for this key, in the file or the keychain.
+
+        The keychain itself is not opened: its list of keys is kept in a file. So `find` may still fail if the keychain
+        is locked.
+        """
         in_file, in_keychain = self._places()
         return key in in_file or key in in_keychain
 

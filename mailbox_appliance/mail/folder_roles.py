@@ -171,8 +171,9 @@ def canonical_label(label: str) -> str:
 
 
 def is_user_label(flag: str) -> bool:
-    """Whether a stored flag is a label that a user created, not a flag or system label, which begin with a
-    backslash.
+    """Whether an entry among the stored flags of a message is a label that a user created.
+
+    System flags and system labels begin with a backslash; labels do not.
     """
     return not flag.startswith("\\")
 

@@ -280,10 +280,10 @@ def _parse_any_addresses(value: str) -> tuple[Address, ...]:
 
 
 def read_addresses_strictly(value: str) -> tuple[Address, ...]:
-    """Return the addresses in the value of a header field, for mail to be sent, in which no recipient may be lost.
+    """Return all addresses in the value of a header field of mail to be sent.
 
-    Raises ValueError for a group and for any entry that is not exactly one address. An empty group
-    (`undisclosed-recipients:;`) adds no address.
+    Raises ValueError rather than lose a recipient: for a group with members, and for an entry that is not exactly one
+    address. An empty group (`undisclosed-recipients:;`) is allowed and adds no address.
     """
     found: list[Address] = []
     for number, entry in enumerate(_address_entries(_EMPTY_GROUP.sub("", value)), 1):

@@ -230,7 +230,9 @@ def get_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
 
 
 def get_email_body(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return part of a message's body."""
+    """Return one page of a message's body as text. `offset` in `arguments` is its first character; a note in the result
+    names the way to the next page.
+    """
     given = BODY_INPUT.read(arguments)
     limit = min(int(given.request.values["limit"]), _MAX_BODY)
     answer = given.call(asked, limit=str(limit), **_format_values(given.own_arguments["bodyFormat"]))

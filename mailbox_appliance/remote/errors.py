@@ -142,8 +142,8 @@ def malformed_fault(server: ServerName) -> RemoteFault:
 
 @dataclass(frozen=True)
 class NamedFault:
-    """An entry of the table FAULTS, which is by name: the kind of an error, and a sentence for people with its cause
-    and the fix.
+    """The kind of a fault, and a sentence for people with its cause and the fix. FAULTS maps the name of each fault to
+    one.
     """
 
     kind: FaultKind

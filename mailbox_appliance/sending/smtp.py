@@ -229,10 +229,11 @@ class SmtpDelivery:
         self.copy: SentCopy | None = None
 
     def attempt(self) -> Verdict:
-        """Try to send the message, and return the verdict.
+        """Try once to send the message, and return what happened as a Verdict: accepted, refused, failed for now, or
+        uncertain.
 
-        Raises RemoteFault, OperationClosed (the operation ended in the meantime), and NotFound (the mailbox was
-        removed).
+        Raises RemoteFault for a fault of the connection, which the caller judges, OperationClosed if the delivery
+        operation ended in the meantime, and NotFound if the mailbox was removed.
         """
         account_id = self._work.account_id
         endpoint = self._logins.endpoint(account_id, "smtp")

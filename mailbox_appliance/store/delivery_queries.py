@@ -496,7 +496,9 @@ class DeliveryTimelines:
 
 
 class _EntryDetails(NamedTuple):
-    """The columns of a row of `_ENTRY` that come after those of DELIVERY_COLUMNS, by name."""
+    """The columns that the query `_ENTRY` (a delivery with its message and schedule) adds after DELIVERY_COLUMNS, by
+    name.
+    """
 
     created_at: str
     updated_at: str

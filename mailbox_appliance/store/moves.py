@@ -269,11 +269,12 @@ def _match_by_fingerprint(
 def _unambiguous_gone(
     database: Database, account: int, sightings: Sequence[MessageIdentity]
 ) -> dict[_Fingerprint, list[int]]:
-    """Return the stored `gone` messages without Message-ID that can be recognized by size and date alone.
+    """Find messages that may have moved and have no Message-ID: map size and date to the row number of the stored
+    message.
 
-    That is so if exactly one gone message and exactly one seen message have this size and date. The result is the
-    fingerprint (size and date) -> a list with one row number. `account`: row number of the mailbox. `sightings`: the
-    messages that sync saw.
+    A stored message counts if it is no longer in its folder (`gone`), and if no other such message and only one of
+    `sightings` has its size and date. So each list in the result has one row number. `account`: row number of the
+    mailbox. `sightings`: the messages that sync saw.
     """
     seen = Counter(_fingerprint_of(sighting) for sighting in sightings if sighting.message_id is None)
     gone: dict[_Fingerprint, list[int]] = {}

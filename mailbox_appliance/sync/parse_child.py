@@ -6,7 +6,7 @@ each request with one block, which is empty if it failed. Requests and answers a
 
     WholeMessage ... answered by a ParsedMessage
     Body ........... answered by a VisibleContent
-    Comparison ..... answered by whether the two versions differ, or null if that took too long
+    Comparison ..... answered by whether plain text and HTML differ, or null if that took too long
 
 It uses no store and no server, and ends when its stdin ends. It runs at low priority. Where the system supports that,
 its memory and the processor time for each body are limited. Beyond either limit the answer is the text between the HTML

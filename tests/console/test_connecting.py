@@ -254,7 +254,7 @@ def test_a_mailbox_whose_access_ended_is_signed_in_to_again(visitor: Walker, sig
     visitor.look("mailbox-sign-in-needed")
     visitor.expects(400)
     page.get_by_role("button", name="Try the stored sign-in again").click()
-    expect(page.get_by_role("status").filter(has_text="was taken back")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="was revoked")).to_be_visible()
     tab = signing.open_provider(visitor, page, "Sign in again with Google")
     expect(tab.get_by_role("textbox", name="Email")).to_have_value(user)
     signing.agree(tab, user)

@@ -148,7 +148,7 @@ def removed_it_keeps_everything_and_purged_it_asks(installer: Installer, package
     assert (data / "mailbox.db").exists()
     assert enabled.is_symlink()
     assert not was_running.exists()
-    assert "stay" in installer.purge()
+    assert "is kept" in installer.purge()
     assert (data / "mailbox.db").exists()
     assert not enabled.is_symlink()
 

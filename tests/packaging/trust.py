@@ -11,7 +11,7 @@ def prove_refusal(newcomer: Newcomer, server: MailServer, email: str) -> None:
     """A server whose CA is not in the list is refused."""
     refused = _connect(newcomer, server, email)
     assert refused.returncode != 0
-    assert "not from a trusted authority" in refused.stderr, refused.stderr
+    assert "not from a trusted CA" in refused.stderr, refused.stderr
 
 
 def prove_list(newcomer: Newcomer, server: MailServer, email: str) -> None:

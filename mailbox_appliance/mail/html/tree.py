@@ -317,7 +317,9 @@ class OpenElements:
         return barrier if barrier >= 0 and self.stack[barrier].name in names else -1
 
     def has_block_above(self, place: int) -> bool:
-        """Whether a block or similar element is open inside the element at this stack index."""
+        """Whether a block, or an element that ends like one, was opened after (that is, inside) the element at stack
+        index `place`.
+        """
         return self._special[-1] > place
 
     def _is_in_table(self) -> bool:

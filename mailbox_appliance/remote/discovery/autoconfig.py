@@ -381,10 +381,10 @@ def rank_candidates(heard: Iterable[SourceResult]) -> tuple[ServerCandidate, ...
 def _with_both_servers(
     heard: list[SourceResult],
 ) -> Iterator[tuple[SourceResult, tuple[DiscoveredServer, DiscoveredServer]]]:
-    """Yield each result that names servers, with an IMAP and an SMTP server.
+    """Yield each result that names at least one server, paired with its IMAP and SMTP servers.
 
-    `heard`: results, the most trusted first. If a result names only one server, the other one is taken from the most
-    trusted result that names it.
+    A missing server is taken from the most trusted result that names one; without any, the result is left out. `heard`:
+    the results, the most trusted first.
     """
     findings = [(one, one.servers) for one in heard if one.servers is not None]
     first_imap = next((finding.imap for _, finding in findings if finding.imap), None)

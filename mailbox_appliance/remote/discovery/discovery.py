@@ -64,11 +64,12 @@ _MICROSOFT = frozenset({"autodiscover.outlook.com", "autodiscover-s.outlook.com"
 
 @dataclass(frozen=True)
 class DiscoveryRequest:
-    """The data that each source needs to look up one address.
+    """The data that each source needs to find the servers of an email address.
 
     - names: the DNS resolver.
-    - web, directory_web: options for HTTPS requests to the domain, and to the directory.
+    - web: options for HTTPS requests to the domain of the address.
     - directory: the URL of a web server with autoconfig documents for many domains; empty for none.
+    - directory_web: options for HTTPS requests to `directory`.
     - calls: lets another thread abandon the lookups.
     """
 

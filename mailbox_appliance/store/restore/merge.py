@@ -382,10 +382,11 @@ _LOG_TRIGGER = "audit_events_remain"  # the trigger that prevents deleting rows 
 
 @dataclass(frozen=True)
 class MergeResult:
-    """Result of a merge: counts of changed deliveries and rights.
+    """Result of merging the present store into the restored one: how many deliveries and access rights were changed.
 
-    `is_known`: whether the present store shows what happened since the backup. `why`: if not, the reason, or empty if
-    there is no present store that opens. `relation`: how the two stores are related, None if that was not determined.
+    `is_known`: whether the present store could show what happened since the backup. `why`: if not, the reason; empty if
+    there is no present store or it cannot be opened. `relation`: how the two stores are related; None if that was not
+    determined.
     """
 
     is_known: bool

@@ -630,9 +630,10 @@ class TlsConnection(HttpConnection):
             return b""
 
     def send(self, data: Any, do_close: bool = True) -> int:
-        """Send as many bytes as the socket accepts now; return their number, 0 for none or after a failure.
+        """Send as many bytes as the socket accepts now, and return their number: 0 if it accepts none or sending fails.
 
-        Workers may call this too, since they hold `outbuf_lock`. `do_close`: close the connection if sending fails.
+        `do_close`: close the connection if sending fails. Threads other than that of the listener must hold
+        `outbuf_lock`.
         """
         try:
             with self._tls:
