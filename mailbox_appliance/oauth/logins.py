@@ -137,7 +137,7 @@ class Logins:
     def forget_tokens(self, account_id: str) -> None:
         """Forget the access tokens of a mailbox, so that the next caller requests a new one.
 
-        If the provider asked to wait before the next request, callers still get that fault until the time has passed.
+        If the provider asked to wait before the next request, callers get its RemoteFault until that time has passed.
         """
         self._tokens.forget(account_id)
 

@@ -63,9 +63,11 @@ def set_license(appliance: Appliance, caller: Caller, request: SetLicenseRequest
     """Install a license.
 
     Replaces the installed license. If an online check is configured, the issuer is asked first, and a license that it
-    rejects is refused (400). If the issuer cannot be reached, the license is installed with a warning and must be
-    confirmed within 7 days. Installing the same license again does not restart that period: 502 `license_unverified`,
-    and nothing is changed.
+    rejects is refused (400). If the issuer cannot be reached:
+
+    - A new license is installed with a warning and must be confirmed within 7 days.
+    - For the license that is installed already, that period does not restart: 502 `license_unverified`, and nothing
+      is changed.
     """
     token = request.token.strip()
     _check_license(appliance, token)

@@ -632,8 +632,10 @@ class Contact:
 
 @contextmanager
 def marking_faults(contact: Contact) -> Iterator[Contact]:
-    """Context manager: if a RemoteFault is raised in the block, copy `is_unproven` from `contact` to it. Yields
-    `contact`.
+    """Context manager: a RemoteFault from the block gets `is_unproven` of `contact`. Yields `contact`.
+
+    `is_unproven` means that a port near the appliance has not answered as a mail server, so its exact state is not
+    shown to members.
     """
     try:
         yield contact

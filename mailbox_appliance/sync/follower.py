@@ -148,9 +148,10 @@ class LabelCounts:
         self._suspects: dict[str, _Counts] = {}
 
     def add_new(self, paths: Iterable[str]) -> None:
-        """Check these new folders next.
+        """Put these new folders first among those that `check_next` checks.
 
-        In a new folder, one difference is enough for `check_next` to return True; in others it must be found twice.
+        For a new folder, `check_next` returns True as soon as its count differs from the server's once; for others,
+        after two checks.
         """
         for path in paths:
             self._suspects[path] = _NEW

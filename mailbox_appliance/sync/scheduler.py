@@ -327,7 +327,9 @@ class Pool:
         return thread
 
     def _thread_limit(self) -> int:
-        """The number of turns that may run at once, including those in spare threads."""
+        """The number of tasks that may be in their turn at once, including those in spare threads (`Pool` explains
+        these).
+        """
         late = sum(turn.is_late for turn in self._running.values())
         return self._size + min(late, self._size, _MOST_SPARE)
 

@@ -107,7 +107,9 @@ RequestHandler = Callable[[Appliance, Environ, str, Mapping[str, str]], Response
 
 
 class App:
-    """The WSGI application. Its `handle` holds the appliance, which a restore replaces."""
+    """The WSGI application. It uses the appliance only through `handle`, a reference, since a restore replaces the
+    appliance.
+    """
 
     def __init__(
         self, appliance: Appliance, allowed_hosts: Iterable[str] = (), assistants: McpHandler | None = None

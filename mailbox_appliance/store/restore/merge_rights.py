@@ -111,10 +111,11 @@ class MergedRights:
 
 @dataclass(frozen=True)
 class _Undone:
-    """The changes of an earlier restore that is now undone, as JSON lists.
+    """The changes that an earlier restore made and that the present restore undoes, as JSON lists.
 
-    `back`: IDs of members that it removed. `were`: members whose role and status are reset (ID, role, status).
-    `unrevoked`: IDs of API keys that it revoked. `shared`: IDs of mailboxes whose shares are taken from the backup.
+    `back`: IDs of members that it removed and that return. `were`: members that get back their role and status (ID,
+    role, status). `unrevoked`: IDs of API keys that it revoked and that become valid again. `shared`: IDs of mailboxes
+    whose shares are taken from the backup that is restored now.
     """
 
     back: str = "[]"

@@ -21,7 +21,9 @@ Reply = tuple[str, tuple[Any, ...]]
 
 
 class MenuCallRefused(Exception):
-    """A desktop sent an invalid request to the menu. The text is the error for that program."""
+    """The desktop environment sent an invalid request to the menu. The exception's text is sent back to it as the
+    error.
+    """
 
 
 @dataclass(frozen=True)
