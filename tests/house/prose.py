@@ -236,7 +236,9 @@ def default_paths() -> list[Path]:
 
 def main() -> int:
     """Print findings and figures; the exit code is 1 if there are findings."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="scripts/measure-prose", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--figures", action="store_true", help="print the figures alone")
     given = parser.parse_args()
