@@ -88,7 +88,8 @@ def test_six_hundred_slow_clients_hold_up_nobody(per_local_peer: int) -> None:
                     wire.send(begun)
                 except ConnectionError:
                     assert per_local_peer == 256
-            assert eventually(lambda: is_served(address))  # once the waiting time for a local peer is over
+            # Once the waiting time is over for all connections of this local peer, and not only for the first of them.
+            assert eventually(lambda: all(is_served(address) for _ in range(20)))
             for _ in range(20):
                 with Wire(address) as wire:
                     begun_at = time.monotonic()
