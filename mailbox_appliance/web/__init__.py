@@ -6,7 +6,7 @@ routes           the table of REST routes: operation, statuses, one row each
 http             requests and responses: bodies, JSON envelope, errors, proxies, origins, allowed hosts
 mcp              POST /mcp: identifies the caller, then calls the handler of the MCP server
 openapi          the OpenAPI description, from the routes and the types
-console_files    the files of the console: linked, minified, served under a digest
+console_files    the files of the console, served under a digest
 pages            health, and the page that a provider's sign-in returns to
 metrics          the table of metrics, their values, request counters, Prometheus' text format
 server           (folder) the HTTP server

@@ -1,11 +1,8 @@
 """Signing in, as a page and in the dialog for an ended session."""
 
-from pathlib import Path
+from playwright.sync_api import Dialog, Page, expect
 
-from playwright.sync_api import Dialog, expect
-
-from mailbox_appliance.web import console_files
-from mailbox_appliance.web.console_files import global_names
+from mailbox_appliance.web.console_files import first_modules
 from tests.console.walker import Walker
 from tests.servers.running import PASSWORD
 
@@ -21,6 +18,20 @@ def test_a_member_signs_in_and_out(walker: Walker) -> None:
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_the_page_announces_the_modules_of_the_sign_in_page_and_of_the_mail(walker: Walker) -> None:
+    fetched = "performance.getEntriesByType('resource').map((one) => one.name)"
+
+    def modules(page: Page) -> set[str]:
+        return {
+            name.partition("/console/")[2].partition("/")[2] for name in page.evaluate(fetched) if "js" in name[-3:]
+        }
+
+    assert modules(walker.open("/sign-in")) == first_modules()
+    page = walker.open("/mail", walker.house.sign_in(walker.house.bob.email), walker.new_page())
+    expect(page.get_by_role("heading", name="Mail")).to_be_visible()
+    assert modules(page) == first_modules()
 
 
 def test_a_wrong_password_is_told_and_what_was_typed_stays(walker: Walker) -> None:
@@ -198,13 +209,3 @@ def test_a_link_that_was_cut_off_is_told(walker: Walker) -> None:
     page.goto(f"{walker.house.url}/#enroll=")
     expect(page.get_by_text("This link is incomplete.")).to_be_visible()
     assert "enroll" not in page.url
-
-
-def test_no_name_that_is_known_everywhere_is_one_of_the_browser_s(walker: Walker) -> None:
-    """The linker makes some names global, where they would hide the browser's own."""
-    files = Path(console_files.__file__).parent / "console"
-    sources = {path.relative_to(files).as_posix(): path.read_text("utf-8") for path in files.rglob("*.js")}
-    names = sorted(name.removeprefix("* as ") for name in global_names(sources, "app.js"))
-    assert len(names) > 50
-    page = walker.open("/sign-in")
-    assert page.evaluate("names => names.filter(name => name in globalThis)", names) == []

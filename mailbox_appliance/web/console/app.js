@@ -1,12 +1,10 @@
 // @ts-check
 /** The entry point: restore the session or use a one-time link, then show the page that the address names. */
-import "./accounts.js"; // loaded at once, as is the choice below: most pages need both
 import * as api from "./api.js";
 import { html, render } from "./html.js";
 import { go, mayLeave, takeLink } from "./router.js";
 import * as session from "./session.js";
 import { Shell } from "./shell.js";
-import "./ui/choice.js";
 import { sure } from "./ui/dialog.js";
 import { done, failed } from "./ui/notices.js";
 
