@@ -8,7 +8,6 @@ errors        every error: its code, its family and its text
 events        events that parts publish after a commit
 log_events    the sentence for each log event
 logs          log files and their lines
-metrics       counters for `/metrics`
 permissions   access to mailboxes, and what a role or a key allows
 settings      the table of settings, their effective values, the public URL
 version       the release

@@ -24,7 +24,6 @@ from mailbox_appliance.mailbox.after_send import PostSendTasks
 from mailbox_appliance.mailbox.attachments import AttachmentFetcher, BodyFetcher
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.mailbox.drafts import Drafts
-from mailbox_appliance.metrics import Counters
 from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.model.decoding import prepare_types
 from mailbox_appliance.oauth.environment import EnvironmentApps
@@ -121,7 +120,6 @@ class Appliance:
         self.settings = settings or settings_table.load(environment={})
         self.clock = clock or SystemClock()
         self.events = Events()
-        self.counters = Counters(self.events)
         self.store = store or Store.open(folder, self.clock, key_file, passphrase=passphrase)
         #: Held from storing a change of settings until it has taken effect or was reverted: one change at a time.
         self.settings_lock = threading.RLock()

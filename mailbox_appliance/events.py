@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,6 +14,11 @@ E = TypeVar("E", bound="Event")
 @dataclass(frozen=True)
 class Event:
     """Base class of events. An event reports something that has already happened; listeners cannot prevent it."""
+
+    @property
+    def label(self) -> str:
+        """One of a few words by which events of this class are counted separately."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,25 @@ class DeliverySettled(Event):
     operation_id: str
     account_id: str
     status: str
+
+    @property
+    def label(self) -> str:
+        """The status."""
+        return self.status
+
+
+@dataclass(frozen=True)
+class SignInRejected(Event):
+    """A sign-in attempt was rejected, because of one of `wrong` (password, code or link), `suspended`, `throttled` or
+    `busy`.
+    """
+
+    reason: str
+
+    @property
+    def label(self) -> str:
+        """The reason."""
+        return self.reason
 
 
 @dataclass(frozen=True)
@@ -102,21 +126,28 @@ class LargeWorkEnded(Event):
 
 class Events:
     """Passes each published event to the listeners of its class, in the publisher's thread and in order of
-    subscription.
+    subscription. It also counts the events, for `/metrics`.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: dict[type[Event], list[Callable[[Any], None]]] = defaultdict(list)
+        self._counts: Counter[tuple[type[Event], str]] = Counter()
 
     def subscribe(self, kind: type[E], listener: Callable[[E], None]) -> None:
         """Call `listener` with every later event of exactly this class; subclasses do not count."""
         with self._lock:
             self._listeners[kind].append(listener)
 
+    def count(self, kind: type[Event], label: str = "") -> int:
+        """Return how many events of exactly this class were published with this label."""
+        with self._lock:
+            return self._counts[kind, label]
+
     def publish(self, event: Event) -> None:
         """Call every listener of this event. An exception in a listener is logged, and the others are still called."""
         with self._lock:
+            self._counts[type(event), event.label] += 1
             listeners = tuple(self._listeners[type(event)])
         for listener in listeners:
             try:

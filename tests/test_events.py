@@ -1,10 +1,21 @@
-"""Listeners receive what they subscribed to, in order, and cannot affect each other."""
+"""Listeners receive what they subscribed to, in order, and cannot affect each other. Every event counts."""
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mailbox_appliance.events import AccountAdded, AccountRemoved, Event, Events, MessageArrived
+from mailbox_appliance.events import (
+    AccountAdded,
+    AccountRemoved,
+    BackupFailed,
+    BackupFinished,
+    DeliverySettled,
+    Event,
+    Events,
+    MessageArrived,
+    SignInRejected,
+)
 
 
 def test_listeners_hear_their_kind_in_the_order_of_subscribing() -> None:
@@ -49,3 +60,21 @@ def test_a_listener_may_subscribe_and_publish() -> None:
     events.subscribe(AccountAdded, on_added)
     events.publish(AccountAdded("acc_1"))
     assert heard == ["removed acc_1"]
+
+
+def test_events_count_by_class_and_label_and_none_is_lost_where_many_publish_at_once() -> None:
+    events = Events()
+
+    def publish(_: int) -> None:
+        for _ in range(2000):
+            events.publish(SignInRejected("wrong"))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(publish, range(8)))
+    for status in ("failed", "failed", "withdrawn"):
+        events.publish(DeliverySettled("op_1", "acc_1", status))
+    events.publish(BackupFailed("The disk is full: /home/ada."))
+    assert events.count(SignInRejected, "wrong") == 16_000
+    assert events.count(SignInRejected, "busy") == 0
+    assert [events.count(DeliverySettled, status) for status in ("failed", "withdrawn", "sending")] == [2, 1, 0]
+    assert [events.count(BackupFailed), events.count(BackupFinished)] == [1, 0]

@@ -25,7 +25,6 @@ COMMON = (
     "logs",
     "log_events",
     "concurrency",
-    "metrics",
     "system",
     "security",
 )

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import InvalidCredentials, LogInsBusy, MemberSuspended, NotFound, Throttled, WrongPassword
-from mailbox_appliance.metrics import Counters
+from mailbox_appliance.events import SignInRejected
 from mailbox_appliance.model.base import Deletion, Input, Wire
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability, Credential, Member, Session
@@ -44,8 +44,6 @@ MAX_FAILURES_PER_ADDRESS = 30
 #: For the current password, given by those who have a session already.
 MAX_FAILURES_PER_MEMBER = 5
 MAX_FAILURES_OF_SET_UP = 30
-#: The name of the counter, by reason.
-LOGIN_FAILURES_METRIC = "login_failures"
 
 # Attempts in one bucket are checked one after another: each outcome is known before the next one counts. Only
 # attempts with a slot wait here, so few workers ever do.
@@ -74,7 +72,7 @@ class LoginAttempt:
         with store.database.transaction():
             store.login_attempts.record_failure(self.limits.keys())
             store.audit.record(self.caller.actor, action, target, outcome)
-        self.appliance.counters.increment(LOGIN_FAILURES_METRIC, reason="suspended" if outcome == "denied" else "wrong")
+        self.appliance.events.publish(SignInRejected("suspended" if outcome == "denied" else "wrong"))
 
 
 @contextmanager
@@ -88,21 +86,15 @@ def begin_attempt(appliance: Appliance, caller: Caller, limits: Mapping[str, int
     attempts = appliance.store.login_attempts
     turn = _ATTEMPT_LOCKS[hash(next(iter(limits))) % len(_ATTEMPT_LOCKS)]
     with ExitStack() as held:
-        with _count_refusals(appliance.counters):
+        try:
             attempts.require_room(limits)
             held.enter_context(appliance.hashing_slot(is_local=caller.origin.is_local))
             held.enter_context(turn)
             held.enter_context(attempts.reserve(limits))
+        except Throttled as refusal:
+            appliance.events.publish(SignInRejected("busy" if isinstance(refusal, LogInsBusy) else "throttled"))
+            raise
         yield LoginAttempt(appliance, caller, limits)
-
-
-@contextmanager
-def _count_refusals(meters: Counters) -> Iterator[None]:
-    try:
-        yield
-    except Throttled as refusal:
-        meters.increment(LOGIN_FAILURES_METRIC, reason="busy" if isinstance(refusal, LogInsBusy) else "throttled")
-        raise
 
 
 def email_bucket(email: str) -> str:

@@ -33,7 +33,7 @@ from mailbox_appliance.web.http import (
     trusted_proxies,
 )
 from mailbox_appliance.web.mcp import MCP_PATH, McpHandler, answer_post
-from mailbox_appliance.web.metrics import UNKNOWN_ROUTE, MetricsSource, RequestCounter, ServerFigures, metrics_page
+from mailbox_appliance.web.metrics import UNKNOWN_ROUTE, Metrics, ServerFigures
 from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
 from mailbox_appliance.web.server.connection import STREAM_BODY
 
@@ -126,8 +126,7 @@ class App:
         self.server_figures: ServerFigures | None = None
         #: Seconds for which browsers must insist on HTTPS (RFC 6797); 0: no header field. The server sets it.
         self.strict_transport = 0
-        self._request_counter = RequestCounter()
-        self._metrics_source = MetricsSource(self._request_counter)
+        self._metrics = Metrics()
         self._bottle = bottle.Bottle()
         for route in ROUTES:
             path = (API_PREFIX + route.path).rstrip("/")
@@ -162,7 +161,7 @@ class App:
             response = self._answer_while_restarting(environ, request_id)
         finally:
             logs.request_id.reset(token)
-        self._request_counter.count(template, environ["REQUEST_METHOD"], response.status, time.perf_counter() - started)
+        self._metrics.count_request(template, environ["REQUEST_METHOD"], response.status, time.perf_counter() - started)
         headers = http.headers_of(response, request_id)
         # RFC 6797 7.2: never over HTTP. A proxy in front decides itself what it sends its clients.
         if self.strict_transport and environ["wsgi.url_scheme"] == "https":
@@ -246,7 +245,7 @@ class App:
     def _serve_metrics(self, appliance: Appliance, environ: Environ, *_: object) -> Response:
         pages.require_observer(appliance, environ, self.proxies)
         told = {} if self.server_figures is None else self.server_figures()
-        return metrics_page(self._metrics_source.collect_values(appliance, self.handle.borrower_count, told))
+        return self._metrics.make_page(appliance, self.handle.borrower_count, told)
 
     def _mcp_handler(self, answering: McpHandler) -> RequestHandler:
         return lambda appliance, environ, request_id, _: answer_post(

@@ -7,19 +7,17 @@ Collecting them never waits long for a lock, and its cost does not grow with the
 import threading
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, groupby
-from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_timestamp
-from mailbox_appliance.metrics import COUNTED_OUTCOMES, Counters
+from mailbox_appliance.events import BackupFailed, BackupFinished, DeliverySettled, SignInRejected
 from mailbox_appliance.model.accounts import AccountStatus
 from mailbox_appliance.operations.status import operator_warnings
 from mailbox_appliance.store.backup.backups import is_in_future
-from mailbox_appliance.store.backup.files import BACKUPS_FOLDER
 from mailbox_appliance.store.stats import MOST_MISSING, StoreStats, collect_stats
 from mailbox_appliance.system import crashes
 from mailbox_appliance.version import __version__
@@ -138,12 +136,11 @@ METRIC_FAMILIES = (
 )
 
 
-# --- Request counters: number and duration, at the cost of a microsecond each ---
-#
-# Clients cannot choose labels freely: requests are counted by the template of their route, by one of the known methods,
-# and by status. Requests without a route share one template.
+# --- The values ---
 
 
+#: Figures that the server reports, by name: those of `_SERVER_METRICS` that it knows.
+ServerFigures = Callable[[], Mapping[str, float]]
 #: The template of requests without a route.
 UNKNOWN_ROUTE = "unknown"
 #: Upper limits of the duration buckets, in seconds; one more bucket has no limit.
@@ -151,234 +148,151 @@ DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER_METHOD = "other"
+# The server's figures, and the metrics that they become, with their labels.
+_SERVER_METRICS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("connections_http", "http_connections", ("http",)),
+    ("connections_https", "http_connections", ("https",)),
+    ("waiting_requests", "http_requests_waiting", ()),
+    ("busy_workers", "http_workers_busy", ()),
+    ("handshakes_failed", "tls_handshakes_failed_total", ()),
+    ("certificate_not_after", "certificate_not_after_timestamp_seconds", ()),
+)
+# Each of these values is reported from the start, so that the first event shows as an increase.
+_OUTCOMES = ("failed", "succeeded", "uncertain", "withdrawn")
+_REASONS = ("busy", "suspended", "throttled", "wrong")
 
 
-@dataclass(frozen=True)
-class RequestCounts:
-    """Counts of requests with the same route, method and status, for a histogram of durations.
-
-    `within`: the requests in each duration bucket. `seconds`: the sum of their durations.
-    """
-
-    route: str
-    method: str
-    status: int
-    within: tuple[int, ...]
-    seconds: float
-
-    @property
-    def count(self) -> int:
-        """The number of requests in all buckets."""
-        return sum(self.within)
-
-
-class RequestCounter:
-    """Counts requests by route, method, status and duration. A restore, which replaces the appliance, does not reset
-    it.
+class Metrics:
+    """Counts requests, and makes the page of all metrics. It outlives the appliance, which a restore can replace.
 
     May be used from any thread.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By template, method and status: a count for each bucket, then the seconds.
-        self._rows: dict[tuple[str, str, int], tuple[list[int], list[float]]] = {}
+        # By route, method and status, which clients cannot choose freely: a count for each bucket, and the seconds.
+        self._requests: defaultdict[tuple[str, str, int], list[float]] = defaultdict(
+            lambda: [0] * (len(DURATION_BUCKETS) + 2)
+        )
 
-    def count(self, template: str, method: str, status: int, seconds: float) -> None:
+    def count_request(self, template: str, method: str, status: int, seconds: float) -> None:
         """Count one answered request, which took `seconds`. `template`: method and path of its route, or
         UNKNOWN_ROUTE.
         """
-        key = template, method if method in _METHODS else _OTHER_METHOD, status
-        place = bisect_left(DURATION_BUCKETS, seconds)
+        key = template.partition(" ")[2] or template, method if method in _METHODS else _OTHER_METHOD, status
         with self._lock:
-            row = self._rows.get(key)
-            if row is None:
-                row = self._rows[key] = [0] * (len(DURATION_BUCKETS) + 1), [0.0]
-            within, total = row
-            within[place] += 1
-            total[0] += seconds
+            row = self._requests[key]
+            row[bisect_left(DURATION_BUCKETS, seconds)] += 1
+            row[-1] += seconds
 
-    def snapshot(self) -> Iterable[RequestCounts]:
-        """Yield the counts so far, sorted by route, method and status."""
+    def requests(self) -> list[tuple[tuple[str, str, int], list[float]]]:
+        """Return the requests so far, sorted by route, method and status: their number in each duration bucket, and
+        the sum of their seconds.
+        """
         with self._lock:
-            rows = [(key, tuple(within), total[0]) for key, (within, total) in self._rows.items()]
-        for (template, method, status), within, seconds in sorted(rows):
-            yield RequestCounts(template.partition(" ")[2] or template, method, status, within, seconds)
+            return sorted((key, list(row)) for key, row in self._requests.items())
 
+    def make_page(self, appliance: Appliance, in_progress: int, told: Mapping[str, float]) -> Response:
+        """Return all metrics in Prometheus' text format.
 
-# --- The values, collected from the parts that know them ---
+        The Prometheus library is loaded with the first call, which saves some MiB of memory in an appliance without
+        monitoring.
 
-
-#: Figures that the server reports, by name: those of `_SERVER_METRICS` that it knows.
-ServerFigures = Callable[[], Mapping[str, float]]
-
-_NO_LABELS: Mapping[str, str] = {}
-# The server's figures, and the metrics that they become.
-_SERVER_METRICS = (
-    ("connections_http", "http_connections", {"listener": "http"}),
-    ("connections_https", "http_connections", {"listener": "https"}),
-    ("waiting_requests", "http_requests_waiting", _NO_LABELS),
-    ("busy_workers", "http_workers_busy", _NO_LABELS),
-    ("handshakes_failed", "tls_handshakes_failed_total", _NO_LABELS),
-    ("certificate_not_after", "certificate_not_after_timestamp_seconds", _NO_LABELS),
-)
-# Each of these values is reported from the start, so that the first event shows as an increase.
-_DELIVERY_COUNTER = ("deliveries_settled", "outcome", sorted(COUNTED_OUTCOMES))
-_LOGIN_COUNTER = ("login_failures", "reason", ("busy", "suspended", "throttled", "wrong"))
-_BACKUP_COUNTER = ("backups", "result", ("failed", "made"))
-
-
-class MetricValue(NamedTuple):
-    """One value of a metric. `suffix`: the ending of its name in a histogram, such as `_bucket`."""
-
-    name: str
-    number: float
-    labels: Mapping[str, str] = _NO_LABELS
-    suffix: str = ""
-
-
-class MetricsSource:
-    """Collects the values of all metrics. It outlives the appliance, which a restore can replace."""
-
-    def __init__(self, tally: RequestCounter) -> None:
-        self._request_counter = tally
-        self._newest_backup: tuple[tuple[object, ...], float | None] = (), None
-
-    def collect_values(
-        self, appliance: Appliance, in_progress: int, told: Mapping[str, float]
-    ) -> Iterator[MetricValue]:
-        """Yield all current values. `in_progress`: the number of requests in progress. `told`: numbers that the HTTP
-        server reports, by name, such as `connections_https`.
+        `in_progress`: the number of requests in progress. `told`: numbers that the HTTP server reports, by name, such
+        as `connections_https`.
         """
-        yield MetricValue("build_info", 1, {"version": __version__})
-        yield from _request_values(self._request_counter)
-        yield MetricValue("http_requests_in_progress", in_progress)
-        yield from (MetricValue(name, told[key], labels) for key, name, labels in _SERVER_METRICS if key in told)
-        yield from _appliance_values(appliance)
-        yield from _store_values(collect_stats(appliance.store.database))
-        if (newest := self._newest_backup_time(appliance)) is not None:
-            yield MetricValue("backup_last_success_timestamp_seconds", newest)
-        yield MetricValue("threads", threading.active_count())
+        from prometheus_client.exposition import choose_encoder
 
-    def _newest_backup_time(self, appliance: Appliance) -> float | None:
-        """Return when the newest backup was made, in seconds since 1970; None if there is none.
+        page = _Page()
+        self._add_requests(page)
+        page.add("http_requests_in_progress", (), in_progress)
+        for key, name, labels in _SERVER_METRICS:
+            if key in told:
+                page.add(name, labels, told[key])
+        _add_appliance(page, appliance)
+        _add_store(page, collect_stats(appliance.store.database))
+        # The plainest format, whatever the client asks for, since all clients can read it.
+        encode, media_type = choose_encoder("")
+        return Response(200, encode(page), media_type=media_type)
 
-        The backup files are read again only after their folder has changed.
-        """
-        folder = appliance.folder / BACKUPS_FOLDER
-        try:
-            state = folder, folder.stat().st_mtime_ns
-        except OSError:
-            return None
-        known, newest = self._newest_backup
-        if known != state:
-            now = appliance.clock.now()
-            made = (from_timestamp(one.created_at) for one in appliance.store.backups.list())
-            newest = max((moment.timestamp() for moment in made if not is_in_future(moment, now)), default=None)
-            self._newest_backup = state, newest
-        return newest
+    def _add_requests(self, page: "_Page") -> None:
+        for (route, method), rows in groupby(self.requests(), lambda one: one[0][:2]):
+            durations = [0.0] * (len(DURATION_BUCKETS) + 2)
+            for (_, _, status), row in rows:
+                page.add("http_requests_total", (method, route, str(status)), sum(row[:-1]))
+                durations = [sum(pair) for pair in zip(durations, row, strict=True)]
+            *within, seconds = durations
+            bounds = (*(f"{bound:g}" for bound in DURATION_BUCKETS), "+Inf")
+            buckets = list(zip(bounds, accumulate(within), strict=True))
+            page.add("http_request_duration_seconds", (method, route), buckets, seconds)
 
 
-def _request_values(tally: RequestCounter) -> Iterator[MetricValue]:
-    for (route, method), rows in groupby(tally.snapshot(), attrgetter("route", "method")):
-        labels = {"method": method, "route": route}
-        found = list(rows)
-        for one in found:
-            yield MetricValue("http_requests_total", one.count, labels | {"status": str(one.status)})
-        yield from _duration_values(labels, found)
+class _Page:
+    """The metrics of the table with their values, for Prometheus' library."""
 
+    def __init__(self) -> None:
+        from prometheus_client import core
 
-def _duration_values(labels: Mapping[str, str], rows: Iterable[RequestCounts]) -> Iterator[MetricValue]:
-    name, found = "http_request_duration_seconds", list(rows)
-    counts = accumulate(map(sum, zip(*(one.within for one in found), strict=True)))
-    for bound, count in zip((*(f"{bound:g}" for bound in DURATION_BUCKETS), "+Inf"), counts, strict=True):
-        yield MetricValue(name, count, {**labels, "le": bound}, "_bucket")
-    yield MetricValue(name, sum(one.seconds for one in found), labels, "_sum")
-    yield MetricValue(name, sum(one.count for one in found), labels, "_count")
+        kinds: dict[str, Any] = {
+            "counter": core.CounterMetricFamily,
+            "gauge": core.GaugeMetricFamily,
+            "histogram": core.HistogramMetricFamily,
+        }
+        self._metrics = {
+            one.name: kinds[one.kind](METRIC_PREFIX + one.name, one.help, labels=one.labels) for one in METRIC_FAMILIES
+        }
 
-
-def _appliance_values(appliance: Appliance) -> Iterator[MetricValue]:
-    clock, store, meters = appliance.clock, appliance.store, appliance.counters
-    yield MetricValue("start_time_seconds", clock.now().timestamp() - (clock.monotonic() - appliance.started_at))
-    yield MetricValue("warnings", len(tuple(operator_warnings(appliance, crashes.find(appliance.folder)))))
-    yield MetricValue("scheduled_held", appliance.settings.flag("sending.hold_scheduled"))
-    yield MetricValue("store_size_bytes", store.size_bytes)
-    yield MetricValue("store_free_bytes", store.free_bytes)
-    for name, label, known in (_DELIVERY_COUNTER, _LOGIN_COUNTER, _BACKUP_COUNTER):
-        yield from _counter_values(meters, name, label, known)
-
-
-def _counter_values(meters: Counters, name: str, label: str, known: Iterable[str]) -> Iterator[MetricValue]:
-    counts = dict.fromkeys(known, 0) | {labels[0][1]: count for labels, count in meters.values(name).items()}
-    yield from (MetricValue(f"{name}_total", count, {label: value}) for value, count in counts.items())
-
-
-def _store_values(found: StoreStats) -> Iterator[MetricValue]:
-    mailboxes = dict.fromkeys(get_args(AccountStatus), 0)
-    for one in found.mailboxes:
-        mailboxes[one.status] = mailboxes.get(one.status, 0) + 1
-        labels = {"mailbox": one.id}
-        if one.last_sync_at is not None:
-            yield MetricValue("mailbox_last_sync_timestamp_seconds", one.last_sync_at, labels)
-        yield MetricValue("mailbox_messages", one.messages, labels)
-        yield MetricValue("mailbox_bodies_missing", one.missing, labels)
-    yield from _status_values("mailboxes", mailboxes)
-    yield from _status_values("deliveries", dict.fromkeys(("queued", "sending", "uncertain"), 0) | found.deliveries)
-    yield from _status_values("deliveries_last_step_timestamp_seconds", found.last_step)
-    yield from _status_values("members", dict.fromkeys(("active", "suspended"), 0) | found.members)
-    yield MetricValue("sessions", found.sessions)
-    yield MetricValue("api_keys", found.api_keys)
-    if found.next_due is not None:
-        yield MetricValue("scheduled_next_due_timestamp_seconds", found.next_due)
-
-
-def _status_values(name: str, counts: Mapping[str, float]) -> Iterator[MetricValue]:
-    yield from (MetricValue(name, count, {"status": status}) for status, count in counts.items())
-
-
-# --- The page: Prometheus' text format ---
-
-_COUNTER_SUFFIX = "_total"  # which the library adds to a counter's name
-
-
-def metrics_page(values: Iterable[MetricValue]) -> Response:
-    """Return the metrics in Prometheus' text format.
-
-    The Prometheus library is loaded with the first call, which saves some MiB of memory in an appliance without
-    monitoring.
-    """
-    from prometheus_client.exposition import choose_encoder
-
-    # The plainest format, whatever the client asks for, since all clients can read it.
-    encode, media_type = choose_encoder("")
-    return Response(200, encode(_MetricsPage(values)), media_type=media_type)
-
-
-class _MetricsPage:
-    """Passes values to Prometheus' library: the given values, and those that the library itself measures of the
-    process.
-    """
-
-    def __init__(self, values: Iterable[MetricValue]) -> None:
-        self._values: defaultdict[str, list[MetricValue]] = defaultdict(list)
-        for value in values:
-            self._values[value.name].append(value)
+    def add(self, name: str, labels: tuple[str, ...], *values: Any) -> None:
+        """Add a value of the metric `name`; for a histogram its buckets and the sum."""
+        self._metrics[name].add_metric(labels, *values)
 
     def collect(self) -> "Iterator[Metric]":
         """Yield every metric that has a value, in the order of the table, then the metrics of the process."""
         from prometheus_client import PROCESS_COLLECTOR
 
-        yield from (
-            _to_metric(family, self._values[family.name]) for family in METRIC_FAMILIES if self._values[family.name]
-        )
+        yield from (metric for metric in self._metrics.values() if metric.samples)
         yield from PROCESS_COLLECTOR.collect()
 
 
-def _to_metric(family: MetricFamily, values: Iterable[MetricValue]) -> "Metric":
-    from prometheus_client import Metric
+def _add_appliance(page: _Page, appliance: Appliance) -> None:
+    clock, store, events = appliance.clock, appliance.store, appliance.events
+    page.add("build_info", (__version__,), 1)
+    page.add("start_time_seconds", (), clock.now().timestamp() - (clock.monotonic() - appliance.started_at))
+    page.add("warnings", (), len(tuple(operator_warnings(appliance, crashes.find(appliance.folder)))))
+    page.add("scheduled_held", (), appliance.settings.flag("sending.hold_scheduled"))
+    page.add("store_size_bytes", (), store.size_bytes)
+    page.add("store_free_bytes", (), store.free_bytes)
+    page.add("threads", (), threading.active_count())
+    for outcome in _OUTCOMES:
+        page.add("deliveries_settled_total", (outcome,), events.count(DeliverySettled, outcome))
+    for reason in _REASONS:
+        page.add("login_failures_total", (reason,), events.count(SignInRejected, reason))
+    page.add("backups_total", ("failed",), events.count(BackupFailed))
+    page.add("backups_total", ("made",), events.count(BackupFinished))
+    made = (from_timestamp(one.created_at) for one in store.backups.list())
+    newest = next((moment for moment in made if not is_in_future(moment, clock.now())), None)
+    if newest is not None:
+        page.add("backup_last_success_timestamp_seconds", (), newest.timestamp())
 
-    name = METRIC_PREFIX + family.name
-    metric = Metric(name.removesuffix(_COUNTER_SUFFIX), family.help, family.kind)
-    for value in values:
-        metric.add_sample(name + value.suffix, dict(value.labels), value.number)
-    return metric
+
+def _add_store(page: _Page, found: StoreStats) -> None:
+    mailboxes = dict.fromkeys(get_args(AccountStatus), 0)
+    for one in found.mailboxes:
+        mailboxes[one.status] = mailboxes.get(one.status, 0) + 1
+        if one.last_sync_at is not None:
+            page.add("mailbox_last_sync_timestamp_seconds", (one.id,), one.last_sync_at)
+        page.add("mailbox_messages", (one.id,), one.messages)
+        page.add("mailbox_bodies_missing", (one.id,), one.missing)
+    by_status: dict[str, Mapping[str, float]] = {
+        "mailboxes": mailboxes,
+        "deliveries": {"queued": 0, "sending": 0, "uncertain": 0} | found.deliveries,
+        "deliveries_last_step_timestamp_seconds": found.last_step,
+        "members": {"active": 0, "suspended": 0} | found.members,
+    }
+    for name, counts in by_status.items():
+        for status, count in counts.items():
+            page.add(name, (status,), count)
+    page.add("sessions", (), found.sessions)
+    page.add("api_keys", (), found.api_keys)
+    if found.next_due is not None:
+        page.add("scheduled_next_due_timestamp_seconds", (), found.next_due)

@@ -30,7 +30,6 @@ SAME_NOUN = {
     "members",
     "menu",
     "messages",
-    "metrics",
     "oauth",
     "restore",
     "run",
