@@ -15,6 +15,6 @@ service          starts, stops and restarts the service
 owner            finds the process that owns a data directory
 login            the session token of the user
 autostart        starts the tray when the user signs in to the computer
-pystray          draws the icon, and shows it with the library pystray
-linux            (folder) the icon on Linux
+pystray          draws the icon, and shows it on Windows and macOS with the library pystray
+linux            (folder) the icon on Linux, over D-Bus
 """

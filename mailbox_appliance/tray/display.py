@@ -3,15 +3,14 @@
 import logging
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.tray import menu, notifications
 from mailbox_appliance.tray.item_actions import Actions, TrayParts
 from mailbox_appliance.tray.notifications import Notice
-from mailbox_appliance.tray.pystray import PystrayIcon, icon_image
+from mailbox_appliance.tray.pystray import PystrayIcon
 from mailbox_appliance.tray.state import PollSchedule, ServiceState, TrayState
 from mailbox_appliance.tray.view import Action, Icon, NoTrayHost, OnClick, OnOpen
 
@@ -167,6 +166,7 @@ def _with_expected_changes(before: TrayState | None, seen: TrayState, ours: froz
 
 #: Seconds. A desktop may start the tray at login before the program that shows icons.
 HOST_WAIT_SECONDS = 10.0
+_WITHOUT_EXTRA = "The tray icon needs more packages. Install them with `pip install 'mailbox-appliance[tray]'`."
 
 
 def find_icon(
@@ -192,25 +192,10 @@ def find_icon(
 
 
 def _system_icon(on_click: OnClick, platform: str) -> Icon:
-    """Return the icon for Windows or macOS.
-
-    Neither system announces that a menu opens, so the menu shows the state of the last poll.
-    """
+    """Return the icon for Windows or macOS."""
     try:
-        import pystray
-
-        if platform == "win32":
-            # A single & would underline the next letter.
-            return PystrayIcon(pystray.Icon, icon_image, on_click, escaped=lambda label: label.replace("&", "&&"))
-        return PystrayIcon(pystray.Icon, icon_image, on_click, in_thread=_main_thread())
+        return PystrayIcon(on_click, platform)
     except Exception as error:
-        # Any error means no session with a screen, as over SSH, or a missing library.
+        if isinstance(error, ModuleNotFoundError) and error.name == "pystray":
+            raise NoTrayHost(_WITHOUT_EXTRA) from error
         raise NoTrayHost(f"This session cannot show a tray icon ({type(error).__name__}: {error}).") from error
-
-
-def _main_thread() -> Callable[[Callable[[], None]], Any]:
-    """Return a function that runs its argument in the main thread. On macOS, only that thread may change the icon."""
-    from importlib import import_module
-
-    call_after: Callable[[Callable[[], None]], Any] = import_module("PyObjCTools.AppHelper").callAfter
-    return call_after

@@ -1,37 +1,15 @@
-"""Draws the tray icon in any size, and shows it with the library pystray."""
+"""Draws the tray icon in any size, and shows it on Windows and macOS with the library pystray."""
 
 import logging
 import math
-import os
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
-from mailbox_appliance.tray.view import Action, IconLook, MenuRow, OnClick, OnOpen
-
-# --- pystray, imported without its own search for a backend: `display` chooses the backend ---
-
-
-def load_pystray_base() -> Any:
-    """Import and return the module `pystray._base`, on which all backends of pystray are built.
-
-    On Linux, importing pystray itself fails without an X server, unless the environment names a backend.
-    """
-    before = os.environ.get("PYSTRAY_BACKEND")
-    if sys.platform.startswith("linux"):
-        os.environ["PYSTRAY_BACKEND"] = "dummy"
-    try:
-        from pystray import _base
-    finally:
-        if before is None:
-            os.environ.pop("PYSTRAY_BACKEND", None)
-        else:
-            os.environ["PYSTRAY_BACKEND"] = before
-    return _base
-
+from mailbox_appliance.tray.view import NAME, TITLE, Action, IconLook, MenuRow, OnClick, default_action
 
 # --- Drawing the icon in any size: web/console/icon.svg, an envelope on a rounded square, and its other looks ---
 #
@@ -157,56 +135,30 @@ def _distance_from_line(point: _Point, line: _Line) -> float:
 
 log = logging.getLogger(__name__)
 
-NAME, TITLE = "mailbox-appliance", "Mailbox Appliance"
 #: Maximum characters that Windows accepts.
 _LONGEST_TITLE = 120
-#: Maximum clicks handled at the same time, so that repeated clicks do not start threads without end.
-_CLICKS = 8
-#: A click on the icon itself runs the first of these actions that is enabled.
-_DEFAULTS = (Action.OPEN_CONSOLE, Action.SET_UP)
 _IMAGE = 64
-
-#: Creates a pystray icon from its name, image, title and menu.
-Make = Callable[[str, Any, str, Any], Any]
-
-
-def icon_image(look: IconLook) -> Any:
-    """Return the icon as an image of the library PIL, which most backends of pystray need."""
-    from PIL import Image
-
-    return Image.frombytes("RGBA", (_IMAGE, _IMAGE), draw_icon(_IMAGE, look))
 
 
 class PystrayIcon:
-    """A tray icon shown by pystray.
+    """A tray icon on Windows or macOS, shown by the library pystray. Any error of the constructor means that this
+    session has no screen, as over SSH.
 
-    - `make`: creates pystray's icon object.
-    - `picture`: returns the image for a look.
-    - `on_click`: called when a menu item is clicked.
-    - `escaped`: escapes a label for the backend of pystray.
-    - `in_thread`: calls a function in the thread that may change the icon.
+    Neither system announces that a menu opens, so the menu shows the state of the last poll.
     """
 
-    def __init__(
-        self,
-        make: Make,
-        picture: Callable[[IconLook], Any],
-        on_click: OnClick,
-        *,
-        escaped: Callable[[str], str] = str,
-        in_thread: Callable[[Callable[[], None]], Any] = lambda change: change(),
-    ) -> None:
-        self._picture, self._on_click = picture, on_click
-        self._escaped, self._in_thread = escaped, in_thread
-        self._free = threading.BoundedSemaphore(_CLICKS)
+    def __init__(self, on_click: OnClick, platform: str) -> None:
+        import pystray
+
+        self._pystray, self._on_click, self._is_windows = pystray, on_click, platform == "win32"
+        self._in_thread = _call_now if self._is_windows else _main_thread()
         self._showing = threading.Lock()
         self._is_stopped = False
         self._look, self._title, self._rows = IconLook.STOPPED, TITLE, tuple[MenuRow, ...]()
-        self._pystray = load_pystray_base()
-        self._icon = make(NAME, picture(self._look), self._title, self._pystray.Menu())
+        self._icon = pystray.Icon(NAME, _icon_image(self._look), self._title, pystray.Menu())
 
     def run(self) -> None:
-        """Show the icon until `stop` is called, or until the desktop shows no icons any more."""
+        """Show the icon until `stop` is called."""
         self._icon.run(self._set_up)
 
     def stop(self) -> None:
@@ -231,11 +183,12 @@ class PystrayIcon:
     def _show(self, look: IconLook, title: str, rows: tuple[MenuRow, ...]) -> None:
         with self._showing:
             if rows != self._rows:
-                self._icon.menu = self._menu(rows)
+                default = default_action(rows)
+                self._icon.menu = self._pystray.Menu(*(self._item(row, default) for row in rows))
             if title != self._title:
                 self._icon.title = title
             if look is not self._look:
-                self._icon.icon = self._picture(look)
+                self._icon.icon = _icon_image(look)
             self._look, self._title, self._rows = look, title, rows
 
     def _notify(self, title: str, text: str) -> None:
@@ -244,62 +197,31 @@ class PystrayIcon:
         except Exception:  # every backend fails in its own ways
             log.info("notifications_unavailable", exc_info=True)
 
-    def _menu(self, rows: tuple[MenuRow, ...]) -> Any:
-        can_be = {row.action for row in rows if row.enabled}
-        default = next((action for action in _DEFAULTS if action in can_be), None)
-        return self._pystray.Menu(*(self._item(row, default) for row in rows))
-
     def _item(self, row: MenuRow, default: Action | None) -> Any:
         if row.is_separator:
             return self._pystray.Menu.SEPARATOR
         action, checked = row.action, row.checked
-        item = self._pystray.MenuItem(
-            self._escaped(row.label),
-            self._menu(row.rows) if row.rows else lambda: self._on_click_of(action),
+        return self._pystray.MenuItem(
+            # On Windows, a single & would underline the next letter.
+            row.label.replace("&", "&&") if self._is_windows else row.label,
+            None if action is None else lambda: self._on_click(action),
             checked=None if checked is None else lambda _: checked,
             default=action is not None and action is default,
-            enabled=row.enabled and bool(row.action or row.rows),
+            enabled=row.enabled,
         )
-        # The key of the row, independent of its label: our backend finds its number by it.
-        item.key = action.value if action else "told"
-        return item
-
-    def _on_click_of(self, action: Action | None) -> None:
-        if action is None:
-            return
-        if self._free.acquire(blocking=False):
-            threading.Thread(target=self._click, args=(action,), name=f"tray {action.value}", daemon=True).start()
-        else:
-            log.warning("tray_click_dropped", extra={"action": action.value})
-
-    def _click(self, action: Action) -> None:
-        try:
-            self._on_click(action)
-        except Exception:
-            log.exception("tray_click_failed", extra={"action": action.value})
-        finally:
-            self._free.release()
 
 
-class MenuOpenNotifier:
-    """Calls `on_open` in a separate thread, so that a desktop that opens the menu does not wait.
+def _icon_image(look: IconLook) -> Any:
+    from PIL import Image
 
-    Desktops may announce an opening menu repeatedly, so at most one such call runs at a time.
-    """
+    return Image.frombytes("RGBA", (_IMAGE, _IMAGE), draw_icon(_IMAGE, look))
 
-    def __init__(self, on_open: OnOpen) -> None:
-        self._on_open = on_open
-        self._busy = threading.Lock()
 
-    def __call__(self) -> None:
-        """Call `on_open` in a separate thread, since the menu is about to open. Do nothing if a call is in progress."""
-        if self._busy.acquire(blocking=False):
-            threading.Thread(target=self._open, name="tray opened", daemon=True).start()
+def _call_now(change: Callable[[], None]) -> None:
+    change()
 
-    def _open(self) -> None:
-        try:
-            self._on_open()
-        except Exception:
-            log.exception("tray_update_failed")
-        finally:
-            self._busy.release()
+
+def _main_thread() -> Callable[[Callable[[], None]], Any]:
+    """Return a function that runs its argument in the main thread. On macOS, only that thread may change the icon."""
+    call_after: Callable[[Callable[[], None]], Any] = import_module("PyObjCTools.AppHelper").callAfter
+    return call_after

@@ -1,7 +1,7 @@
 """Types for the tray, independent of the desktop: the icon and its looks, menu rows, and their actions."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
@@ -32,26 +32,34 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class MenuRow:
-    """One row of the menu. Without an action it only shows its label. With `rows` it opens a submenu."""
+    """One row of the menu. Without an action it only shows its label."""
 
     label: str
     action: Action | None = None
     enabled: bool = True
     #: None: no check box.
     checked: bool | None = None
-    rows: tuple["MenuRow", ...] = field(default=())
     is_separator: bool = False
 
 
 SEPARATOR = MenuRow("", is_separator=True)
+#: A click on the icon itself runs the first of these actions that is enabled.
+_DEFAULTS = (Action.OPEN_CONSOLE, Action.SET_UP)
 
 
-# --- The icon on any desktop: pystray's, or ours over D-Bus ---
+def default_action(rows: Sequence[MenuRow]) -> Action | None:
+    """Return the action of a click on the icon itself; None if that only opens the menu."""
+    enabled = {row.action for row in rows if row.enabled}
+    return next((action for action in _DEFAULTS if action in enabled), None)
 
 
-#: Called for each click, in a thread that may block.
+# --- The icon on any desktop: over D-Bus on Linux, pystray's on Windows and macOS ---
+
+
+NAME, TITLE = "mailbox-appliance", "Mailbox Appliance"
+#: Called for each click. Does not block.
 OnClick = Callable[[Action], None]
-#: Called before the menu opens, if the desktop announces that.
+#: Called before the menu opens, if the desktop announces that. Does not block.
 OnOpen = Callable[[], None]
 
 
