@@ -8,5 +8,5 @@ imap_server      the embedded IMAP server
 maildir          the Maildir++ folders that hold the mail
 handshake        messages between the demo and its servers; the cleanup order
 smtp_server      the embedded SMTP server
-mail             the sample messages, and how they are composed and stored
+mail             the sample messages in `letters`, dated relative to now
 """

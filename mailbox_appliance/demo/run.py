@@ -309,7 +309,7 @@ class Demo:
         client.set_up((self._folder / "data" / "setup-code").read_text("utf-8").strip(), login)
         _print("Connecting the mailbox...")
         account = client.connect(demo_mail.OWNER_EMAIL, "Robin Vale", mail)
-        expected = sum(path not in _NOT_LISTED for path, _ in demo_mail.LETTERS)
+        expected = sum(letter.folder not in _NOT_LISTED for letter in demo_mail.list_letters())
         client.wait_for_mail(account, expected, lambda shown: self._show_progress(shown, expected))
 
     def _show_progress(self, shown: int, expected: int) -> None:

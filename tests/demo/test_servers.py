@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from datetime import UTC, timedelta
+from datetime import UTC
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -23,6 +23,7 @@ from mailbox_appliance.demo import mail as demo_mail
 from mailbox_appliance.demo import maildir
 from mailbox_appliance.demo.handshake import CleanupOrder, ServersReady
 
+LETTERS = demo_mail.list_letters()
 ME, MIRA = demo_mail.OWNER_EMAIL, demo_mail.COLLEAGUE_EMAIL
 
 
@@ -86,16 +87,17 @@ def with_subject(client: IMAPClient, subject: str, folder: str = "INBOX") -> lis
 FLAGS = {"S": b"\\Seen", "F": b"\\Flagged", "R": b"\\Answered", "D": b"\\Draft"}
 
 
-@pytest.mark.parametrize("folder", sorted({path for path, _ in demo_mail.LETTERS}))
+@pytest.mark.parametrize("folder", sorted({letter.folder for letter in LETTERS}))
 def test_the_sample_is_there_byte_for_byte(servers: ServersReady, folder: str) -> None:
     with imap(servers) as client:
         client.select_folder(folder, readonly=True)
         rows = client.fetch(client.search(), ["BODY.PEEK[]", "RFC822.SIZE", "INTERNALDATE", "FLAGS"]).values()
     by_id = {message_from_bytes(row[b"BODY[]"])["Message-ID"]: row for row in rows}
-    for letter in (letter for path, letter in demo_mail.LETTERS if path == folder):
-        row = by_id[f"<{letter.key}@sample.demo.test>"]
-        composed_at = row[b"INTERNALDATE"].astimezone(UTC) + timedelta(hours=letter.hours)
-        assert row[b"BODY[]"] == demo_mail.compose_letter(letter, composed_at)
+    for letter in (letter for letter in LETTERS if letter.folder == folder):
+        row = by_id[message_from_bytes(letter.source)["Message-ID"]]
+        received_at = row[b"INTERNALDATE"].astimezone(UTC)
+        composed_at = received_at + (received_at - letter.sent_at(received_at))
+        assert row[b"BODY[]"] == letter.content(composed_at)
         assert row[b"RFC822.SIZE"] == len(row[b"BODY[]"])
         assert set(row[b"FLAGS"]) - {b"\\Recent"} == {FLAGS[flag] for flag in letter.flags}
 

@@ -133,12 +133,11 @@ def _fill(folder: Path) -> None:
     for user in USERS:
         maildir.make_mailbox(folder / user)
     now = datetime.now(UTC)
-    for path, letter in mail.LETTERS:
-        content = mail.compose_letter(letter, now)
+    for letter in mail.list_letters():
+        content = letter.content(now)
         for old, new in names.items():
             content = content.replace(old.encode(), new.encode())
-        when = datetime.fromtimestamp(now.timestamp() - 3600 * letter.hours, UTC)
-        maildir.add_message(folder / USERS[0], path, content, letter.flags, when)
+        maildir.add_message(folder / USERS[0], letter.folder, content, letter.flags, letter.sent_at(now))
 
 
 # --- Inside ---
