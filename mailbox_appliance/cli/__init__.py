@@ -16,7 +16,6 @@ terminal         streams, prompts, progress bars
 backup_ids       naming and describing a backup
 oauth_sign_in    Google or Microsoft sign-in from a terminal
 loopback         the listener to which a browser returns after that sign-in
-man_page         the manual page and shared help texts
 help_examples    the example in the help of each command
 commands         (folder) the commands
 """

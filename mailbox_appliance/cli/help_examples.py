@@ -163,7 +163,6 @@ _EXAMPLES: dict[str, str] = {
     "autostart status": "autostart status",
     "openapi": "openapi >openapi.json",
     "completion": "completion bash >~/.local/share/bash-completion/completions/mailbox-appliance",
-    "man": "man | man -l -",
 }
 
 

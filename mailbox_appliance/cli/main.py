@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from mailbox_appliance.cli.context import Invocation
+from mailbox_appliance.cli.context import ENVIRONMENT_PREFIX, Invocation
 from mailbox_appliance.cli.groups import FORMATS, Entry, Root
-from mailbox_appliance.cli.man_page import help_epilog
 from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.client import errors
 from mailbox_appliance.client.errors import Failure
@@ -62,13 +61,37 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "autostart": ("run", "Manage starting the tray icon at login: enable, disable, status."),
         "openapi": ("members", "Print the OpenAPI document of the API."),
         "completion": ("run", "Print a completion script for bash, zsh or fish."),
-        "man": ("run", "Print the manual page."),
     },
 }
 #: Commands that the program itself runs; help does not list them.
 _INTERNAL: dict[str, Entry] = {"ask-keychain": ("session", ""), "demo-servers": ("run", "")}
 ENTRIES = {name: entry for section in SECTIONS.values() for name, entry in section.items()} | _INTERNAL
 
+#: Names without their prefix (with a value if only that value has an effect) -> purpose.
+VARIABLES: tuple[tuple[str, str], ...] = (
+    ("INSTANCE, DATA_DIR", "same as --instance, --data-dir"),
+    ("TOKEN", "token of a session or API key to use"),
+    ("PASSWORD", "password for login, setup, enroll, reset-password and password"),
+    ("NEW_PASSWORD", "new password for password"),
+    ("LINK", "link for enroll and reset-password"),
+    ("MAILBOX_PASSWORD", "mailbox password for accounts add and accounts reconnect"),
+    ("CLIENT_SECRET", "client secret for oauth-apps set"),
+    ("LICENSE_TOKEN", "license token for license set"),
+    ("PASSPHRASE", "passphrase of a backup or of the store's key"),
+    ("NEW_PASSPHRASE", "new passphrase for key add-passphrase"),
+    ("KEY_FILE", "path of a key file outside the data directory"),
+    ("CONFIG_DIR", "directory for known appliances and tokens"),
+    ("KEYCHAIN=off", "store tokens in a file (mode 0600) there, not in the keychain"),
+    ("KEYCHAIN_SECONDS", "seconds to wait for the keychain (default 30)"),
+)
+EXIT_CODES: tuple[tuple[int, str], ...] = (
+    (0, "success; the message was sent, queued or is being sent"),
+    (1, "any other error"),
+    (2, "invalid input"),
+    (3, "uncertain or partial result"),
+    (4, "authentication, permission or encryption key"),
+    (5, "network or mail server error, or a failed delivery"),
+)
 _HELP = "Self-hosted email API for scripts, apps and AI agents."
 #: The variable by which shells request completions; its value is SHELL_complete or SHELL_source.
 COMPLETE = "_MAILBOX_APPLIANCE_COMPLETE"
@@ -106,9 +129,24 @@ def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal
 
 def root() -> Root:
     """Return the command `mailbox-appliance` with all commands and groups."""
-    top = Root(ENTRIES, SECTIONS, name="mailbox-appliance", help=_HELP, epilog=help_epilog(), no_args_is_help=True)
+    top = Root(ENTRIES, SECTIONS, name="mailbox-appliance", help=_HELP, epilog=_help_epilog(), no_args_is_help=True)
     top.params.append(_version_option())
     return top
+
+
+def _help_epilog() -> str:
+    """Return the text at the end of `mailbox-appliance --help`: output formats, environment variables and exit codes.
+
+    Lists in it start with a backspace character, so that click keeps their line breaks.
+    """
+    width = max(len(name) for name, _ in VARIABLES) + 2
+    variables = "".join(f"  {name:{width}}{text}\n" for name, text in VARIABLES)
+    codes = "".join(f"  {code}  {text}\n" for code, text in EXIT_CODES)
+    return (
+        "Output is the API's JSON on stdout; errors are JSON on stderr (plain text with --format table). "
+        "With --format ndjson, warnings and the nextCursor of a list with more pages are JSON lines on stderr.\n\n"
+        f"\b\nEnvironment variables ({ENVIRONMENT_PREFIX}...):\n{variables}\n\b\nExit codes:\n{codes}"
+    )
 
 
 def _invoke(argv: list[str], invocation: Invocation) -> int:

@@ -44,11 +44,12 @@ class CannotBuild(Exception):
 
 @dataclass(frozen=True)
 class Contents:
-    """The contents of the package: the checkout, the bundle, the folder with icons, and the license texts."""
+    """The contents of the package: checkout, bundle, folder with icons, manual page, and license texts."""
 
     root: Path
     bundle: Path
     icons: Path
+    manual: bytes
     licences: str
     version: str
     architecture: str
@@ -92,6 +93,7 @@ def _add_files(contents: Contents, tree: Path) -> None:
         (contents.root / "CHANGELOG.md").read_text("utf-8"), contents.version, _released()
     )
     _write(documents / "changelog.gz", _zipped(written.encode()))
+    _write(tree / f"usr/share/man/man1/{NAME}.1.gz", _zipped(contents.manual))
 
 
 def _released() -> int:
@@ -99,8 +101,7 @@ def _released() -> int:
 
 
 def _add_printed(tree: Path) -> None:
-    """Add the manual page and the shell completions, which the program prints."""
-    _write(tree / f"usr/share/man/man1/{NAME}.1.gz", _zipped(_said(tree, "man")))
+    """Add the shell completions, which the program prints."""
     for shell, place in _COMPLETIONS.items():
         _write(tree / place, _said(tree, "completion", shell))
 

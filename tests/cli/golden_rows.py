@@ -59,7 +59,6 @@ READING = (
     Row("openapi",                "",                                    "--instance nowhere"),
     Row("mcp",                    "",                                    "--instance nowhere"),
     Row("completion",             "bash",                                "csh"),
-    Row("man",                    "",                                    "--bogus"),
     Row("accounts list",          "",                                    "--everybody=1"),
     Row("accounts show",          "{account}",                           "acc_unknown"),
     Row("accounts discover",      "ada@gmail.com",                       "nobody"),

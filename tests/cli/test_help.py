@@ -1,10 +1,13 @@
 """Each help page has a summary of one line, an example that works, and options with descriptions."""
 
+import re
 import shlex
+from pathlib import Path
 
 import click
 import pytest
 
+from mailbox_appliance.cli import main
 from mailbox_appliance.cli.context import Invocation
 from mailbox_appliance.cli.groups import walk
 from mailbox_appliance.cli.help_examples import example_of
@@ -90,3 +93,12 @@ def test_groups_and_options_have_one_form(words: tuple[str, ...], command: click
             assert option.help
             assert option.help[0].isupper()
             assert option.help.endswith(".")
+
+
+def test_every_variable_is_told() -> None:
+    """The environment variables in the code are those in the help and on the manual page."""
+    told = {name.partition("=")[0] for names, _ in main.VARIABLES for name in names.split(", ")}
+    code = "".join(file.read_text("utf-8") for file in Path(main.__file__).parent.rglob("*.py"))
+    named = set(re.findall(r'variable\("([A-Z_]+)"\)', code)) | set(re.findall(r'"MAILBOX_APPLIANCE_([A-Z_]+)"', code))
+    assert len(named) > 5
+    assert named - told == set()

@@ -184,7 +184,6 @@ ASK_NOBODY = {
     "autostart status": "reads what the system starts for this user",
     "logs": "reads the log file in the data directory",
     "completion": "prints a script",
-    "man": "prints the manual page",
     "demo-servers": "is how the demo starts its mail servers",
     "ask-keychain": "is how this program asks the keychain of this computer",
 }

@@ -1,4 +1,4 @@
-"""Commands that start programs: `serve`, `demo`, `mcp`, `tray` and `autostart`. Also `completion` and `man`."""
+"""Commands that start programs: `serve`, `demo`, `mcp`, `tray` and `autostart`. Also `completion`."""
 
 import json
 from pathlib import Path
@@ -256,23 +256,13 @@ autostart = group(
 )
 
 
-# --- `completion` and `man` ---
+# --- `completion` ---
 
 
 def _completion(invocation: Invocation, shell: str) -> int:
     from mailbox_appliance.cli.groups import SCRIPTS
 
     invocation.terminal.write(SCRIPTS[shell])
-    return 0
-
-
-def _man(invocation: Invocation) -> int:
-    from mailbox_appliance.cli.groups import Root
-    from mailbox_appliance.cli.man_page import render_man_page
-
-    root = click.get_current_context().find_root().command
-    assert isinstance(root, Root)  # noqa: S101 - `man` is in no other tree
-    invocation.terminal.write(render_man_page(root))
     return 0
 
 
@@ -291,11 +281,4 @@ To enable completion in the current shell:
 
 To keep it, save the script as the file named in its first lines. `mailbox-appliance` must be in your PATH.""",
     [_SHELL],
-)
-man = command(
-    "man",
-    _man,
-    """Print the manual page.
-
-The format is roff.""",
 )

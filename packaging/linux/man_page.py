@@ -1,8 +1,7 @@
-"""Writes the manual page. Also has the texts that the manual page and `--help` share: environment variables, exit
-codes, files and examples.
-"""
+"""Print the manual page of all commands as roff, for packages. It has no date, so it is the same in every build."""
 
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 
@@ -10,10 +9,8 @@ import click
 
 from mailbox_appliance.cli.context import ENVIRONMENT_PREFIX
 from mailbox_appliance.cli.groups import Root, walk
+from mailbox_appliance.cli.main import EXIT_CODES, VARIABLES, root
 from mailbox_appliance.version import __version__
-
-# --- Shared by the help and the manual page: environment variables, exit codes, files, examples ---
-
 
 DESCRIPTION = """
 The appliance connects the mailboxes of a person or team, keeps their mail in one encrypted store and gives people,
@@ -24,31 +21,6 @@ Output is the API's JSON on stdout. Errors are JSON on stderr, or plain text wit
 `--format ndjson`, warnings and the nextCursor of a list with more pages are JSON lines on stderr. Secrets come from a
 prompt, from the standard input or from the environment, never from an argument.
 """
-#: Names without their prefix (with a value if only that value has an effect) -> purpose.
-VARIABLES: tuple[tuple[str, str], ...] = (
-    ("INSTANCE, DATA_DIR", "same as --instance, --data-dir"),
-    ("TOKEN", "token of a session or API key to use"),
-    ("PASSWORD", "password for login, setup, enroll, reset-password and password"),
-    ("NEW_PASSWORD", "new password for password"),
-    ("LINK", "link for enroll and reset-password"),
-    ("MAILBOX_PASSWORD", "mailbox password for accounts add and accounts reconnect"),
-    ("CLIENT_SECRET", "client secret for oauth-apps set"),
-    ("LICENSE_TOKEN", "license token for license set"),
-    ("PASSPHRASE", "passphrase of a backup or of the store's key"),
-    ("NEW_PASSPHRASE", "new passphrase for key add-passphrase"),
-    ("KEY_FILE", "path of a key file outside the data directory"),
-    ("CONFIG_DIR", "directory for known appliances and tokens"),
-    ("KEYCHAIN=off", "store tokens in a file (mode 0600) there, not in the keychain"),
-    ("KEYCHAIN_SECONDS", "seconds to wait for the keychain (default 30)"),
-)
-EXIT_CODES: tuple[tuple[int, str], ...] = (
-    (0, "success; the message was sent, queued or is being sent"),
-    (1, "any other error"),
-    (2, "invalid input"),
-    (3, "uncertain or partial result"),
-    (4, "authentication, permission or encryption key"),
-    (5, "network or mail server error, or a failed delivery"),
-)
 #: File -> contents. DATA_DIR and CONFIG_DIR stand for the directories set by options or environment variables.
 FILES: tuple[tuple[str, str], ...] = (
     ("~/.local/share/mailbox-appliance", "The default DATA_DIR: all data of the appliance."),
@@ -92,26 +64,6 @@ mailbox-appliance setup --name Ada --email ada@example.org""",
     --email ada@example.org --fingerprint sha256:...""",
     ),
 )
-
-
-def help_epilog() -> str:
-    """Return the text at the end of `mailbox-appliance --help`: output formats, environment variables and exit codes.
-
-    Lists in it start with a backspace character, so that click keeps their line breaks.
-    """
-    width = max(len(name) for name, _ in VARIABLES) + 2
-    variables = "".join(f"  {name:{width}}{text}\n" for name, text in VARIABLES)
-    codes = "".join(f"  {code}  {text}\n" for code, text in EXIT_CODES)
-    return (
-        "Output is the API's JSON on stdout; errors are JSON on stderr (plain text with --format table). "
-        "With --format ndjson, warnings and the nextCursor of a list with more pages are JSON lines on stderr.\n\n"
-        f"\b\nEnvironment variables ({ENVIRONMENT_PREFIX}...):\n{variables}\n\b\nExit codes:\n{codes}"
-    )
-
-
-# --- The manual page ---
-
-
 #: Characters that roff would read as a command or replace by another character.
 _ESCAPES = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti", '"': r"\(dq"}
 _CODE = re.compile(r"`([^`]+)`")
@@ -226,3 +178,7 @@ def to_roff(value: str) -> str:
 
 def _escape(value: str) -> str:
     return "".join(_ESCAPES.get(one, one if one.isascii() else f"\\[u{ord(one):04X}]") for one in value)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render_man_page(root()))
