@@ -1,6 +1,7 @@
 """The output of commands as text that is the same in every run: changing values become fixed ones.
 
-IDs and tokens keep their length, so that tables keep their columns. The same ID gets the same number throughout a command.
+IDs and tokens keep their length, so that tables keep their columns. The same ID gets the same number throughout a
+command.
 """
 
 import re
