@@ -73,11 +73,11 @@ class Invalid(Problem):
 
     @property
     def message(self) -> str:
-        if len(self.details) > 1 and type(self) is Invalid:
-            first = self.details[0]
-            return f"The request has {len(self.details)} errors. The first is at {first.path}: {first.message}"
-        place = self.details[0].path if len(self.details) == 1 else ""
-        return f"{super().message.removesuffix('.')} ({place})." if place else super().message
+        if type(self) is not Invalid or not self.details or not self.details[0].path:
+            return super().message
+        count, first = len(self.details), self.details[0]
+        what = "is not valid:" if count == 1 else f"has {count} errors. The first is at"
+        return f"The request {what} {first.path}: {first.message}"
 
 
 class InvalidJson(Invalid):
@@ -97,10 +97,6 @@ class AccessRefused(Invalid):
 
     code = "invalid_request"
 
-    @property
-    def message(self) -> str:
-        return self._text
-
 
 class InvalidToken(Invalid):
     """This {what} is unknown, already used or expired."""
@@ -112,10 +108,6 @@ class BackupUnusable(Invalid):
     """This backup cannot be used: {reason}"""
 
     code = "backup_altered"
-
-    @property
-    def message(self) -> str:
-        return self._text
 
 
 class NotABackup(BackupUnusable):

@@ -84,7 +84,7 @@ def test_details_and_retry_after_travel_along() -> None:
 def test_invalid_at_one_place() -> None:
     problem = Invalid.at("/to/0/email", "is no address")
     assert problem.details == (Detail("/to/0/email", "is no address"),)
-    assert problem.message == "The request is not valid: is no address (/to/0/email)."
+    assert problem.message == "The request is not valid: /to/0/email: is no address"
 
 
 # --- the reference pages of all codes ---

@@ -25,114 +25,49 @@ from mailbox_appliance.errors import Detail, Invalid, InvalidJson
 from mailbox_appliance.model.content import Base64Text, Content
 from mailbox_appliance.model.decoding import convert, decode_untyped_json
 
-# --- Error messages for people about wrong values: msgspec (0.19 to 0.22) writes its messages for programmers ---
-
-
-_KIND_NAMES = {
-    "str": "a text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "bytes": "base64 text",
-    "null": "null",
-}
-_OTHER_ERROR = "This is not a valid value."
-_PATTERN = re.compile(r"Expected `str` matching regex (.*)", re.DOTALL)
-_CHOICE = re.compile(r"Invalid (?:enum )?value .*", re.DOTALL)
-
-
-def _count_text(number: str, what: str) -> str:
-    return f"1 {what}" if number == "1" else f"{number} {'entries' if what == 'entry' else what + 's'}"
-
-
-def _kinds_text(found: re.Match[str]) -> str:
-    """Return an error message that names the expected JSON types of a value, and the given one.
-
-    `found`: the match of msgspec's own error text.
-    """
-    wanted = [_KIND_NAMES.get(kind.strip(), "") for kind in found[1].split("|")]
-    if not all(wanted):
-        return _OTHER_ERROR
-    given = _KIND_NAMES.get(found[2] or "", "")
-    if found[2] in ("int", "float"):
-        given = "a number with a fraction" if found[2] == "float" and _KIND_NAMES["int"] in wanted else "a number"
-    return f"This must be {' or '.join(wanted)}{given and f', not {given}'}."
-
-
-def _length_text(found: re.Match[str]) -> str:
-    kind, bound, number = found.groups()
-    least = bound == ">=" or "least" in bound
-    if least and number == "1":
-        return "This must not be empty."
-    what = {"str": "character", "bytes": "byte"}.get(kind, "entry")
-    bound = f"at {'least' if least else 'most'} {_count_text(number, what)}"
-    return f"This must {'be' if what == 'character' else 'have'} {bound}."
-
-
-#: msgspec's messages and ours. The first pattern that fits counts; any other message only becomes "not valid".
-_SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = tuple(
-    (re.compile(pattern, re.DOTALL), told)
-    for pattern, told in (
-        (r"Expected `(str|array|object|bytes)` of length ([<>]=) (\d+)", _length_text),
-        (r"Expected `(array)` of (at least length|at most length) (\d+)(?:, got \d+)?", _length_text),
-        (
-            r"Expected `array` of length (\d+)(?:, got \d+)?",
-            lambda at: f"This must have {_count_text(at[1], 'entry')}.",
-        ),
-        (r"Expected `array` of length (\d+) to (\d+).*", lambda at: f"This must have {at[1]} to {at[2]} entries."),
-        (r"Expected `(?:int|float)` <= (.+)", lambda at: f"This must be at most {at[1]}."),
-        (r"Expected `(?:int|float)` >= (.+)", lambda at: f"This must be at least {at[1]}."),
-        (r"Expected `(?:int|float)` < (.+)", lambda at: f"This must be less than {at[1]}."),
-        (r"Expected `(?:int|float)` > (.+)", lambda at: f"This must be more than {at[1]}."),
-        (r"Expected `(?:int|float)` that's a multiple of (.+)", lambda at: f"This must be a multiple of {at[1]}."),
-        (r"Expected `([a-z| ]+)`(?:, got `(\w+)`)?", _kinds_text),
-        (r"Object missing required field `(.*)`", lambda at: f"The field `{at[1]}` is missing."),
-        (r"Object contains unknown field `(.*)`", lambda at: f"Unknown field `{at[1]}`."),
-        (r"(?:Integer value|Number) out of range", lambda _: "This number is too large or too small."),
-        (r"Invalid base64 encoded string", lambda _: "This must be base64 text (RFC 4648 4) with padding."),
-    )
-)
+# --- Errors about wrong values: msgspec's own sentences, except two that do not say what to do ---
 
 
 def explain_type_error(sentence: str, annotation: Any, steps: Iterable[str] = ()) -> str:
-    """Return an error message for people in place of msgspec's own text (`sentence`).
+    """Return an error message from msgspec's own text (`sentence`), with what is expected in place of a pattern or of
+    a wrong choice.
 
     `annotation`: the type of the whole body or value. `steps`: field names and indexes that lead to the invalid part.
     """
-    if pattern := _PATTERN.fullmatch(sentence):
-        return _expectations(annotation).get(pattern[1], "This contains a character that is not allowed here.")
-    if _CHOICE.fullmatch(sentence):
-        choices = list(dict.fromkeys(_choices(_kinds_at([inspect.type_info(annotation)], steps))))
-        return f"This must be one of {', '.join(f'`{choice}`' for choice in choices)}." if choices else _OTHER_ERROR
-    return next((told(found) for pattern, told in _SENTENCES if (found := pattern.fullmatch(sentence))), _OTHER_ERROR)
+    if sentence.startswith("Expected `str` matching regex"):
+        kinds = _kinds_at(annotation, steps)
+        extras = (kind.extra for kind in kinds if isinstance(kind, inspect.Metadata) and kind.extra)
+        return str(next(extras)["expected"])
+    if sentence.startswith("Invalid enum value"):
+        choices = [f"`{choice}`" for kind in _kinds_at(annotation, steps) for choice in _choices(kind)]
+        return f"This must be one of {', '.join(choices)}."
+    return f"{sentence}."
 
 
 @cache
 def is_whole_number(annotation: Any) -> bool:
     """Whether a type allows only whole numbers, apart from None."""
-    return all(
-        isinstance(kind, inspect.IntType | inspect.NoneType) for kind in _flatten_kinds([inspect.type_info(annotation)])
-    )
+    numbers = inspect.IntType | inspect.NoneType | inspect.Metadata
+    return all(isinstance(kind, numbers) for kind in _kinds_at(annotation, ()))
 
 
-def _flatten_kinds(kinds: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
-    """Yield types without unions and annotations: each member of a union becomes a type of its own."""
-    for kind in kinds:
-        if isinstance(kind, inspect.Metadata):
-            yield from _flatten_kinds([kind.type])
-        elif isinstance(kind, inspect.UnionType):
-            yield from _flatten_kinds(kind.types)
-        else:
-            yield kind
-
-
-def _kinds_at(kinds: Iterable[inspect.Type], steps: Iterable[str]) -> list[inspect.Type]:
-    found = list(_flatten_kinds(kinds))
+def _kinds_at(annotation: Any, steps: Iterable[str]) -> list[inspect.Type]:
+    """Return the types that a part of a value may have. `steps`: lead to the part, as for `explain_type_error`."""
+    found = list(_flatten_kind(inspect.type_info(annotation)))
     for step in steps:
-        found = list(_flatten_kinds(inner for kind in found for inner in _step_into(kind, step)))
+        found = [inner for kind in found for part in _step_into(kind, step) for inner in _flatten_kind(part)]
     return found
+
+
+def _flatten_kind(kind: inspect.Type) -> Iterator[inspect.Type]:
+    """Yield a type and the types in its annotation; of a union, each member."""
+    if isinstance(kind, inspect.UnionType):
+        for choice in kind.types:
+            yield from _flatten_kind(choice)
+        return
+    yield kind
+    if isinstance(kind, inspect.Metadata):
+        yield from _flatten_kind(kind.type)
 
 
 def _step_into(kind: inspect.Type, step: str) -> Iterator[inspect.Type]:
@@ -147,40 +82,11 @@ def _step_into(kind: inspect.Type, step: str) -> Iterator[inspect.Type]:
         yield kind.value_type
 
 
-def _choices(kinds: Iterable[inspect.Type]) -> Iterator[object]:
-    for kind in kinds:
-        if isinstance(kind, inspect.LiteralType):
-            yield from kind.values
-        elif isinstance(kind, inspect.EnumType):
-            yield from (one.value for one in kind.cls)
-
-
-@cache
-def _expectations(annotation: Any) -> dict[str, str]:
-    """Return the error messages for texts that do not match a pattern, by pattern.
-
-    Each pattern in the type `annotation` declares its message as `expected` in the `extra` of `msgspec.Meta`. The keys
-    are patterns in quotes, as msgspec's own errors show them.
-    """
-    found: dict[str, str] = {}
-    left: list[object] = [inspect.type_info(annotation)]
-    seen: set[type] = set()
-    while left:
-        one = left.pop()
-        if isinstance(one, inspect.Metadata) and isinstance(one.type, inspect.StrType) and one.extra:
-            found[repr(one.type.pattern)] = one.extra["expected"]
-        elif isinstance(one, inspect.StructType) and one.cls not in seen:
-            seen.add(one.cls)
-            left += one.fields
-        elif isinstance(one, inspect.Type | inspect.Field) and not isinstance(one, inspect.StructType):
-            left += _parts(one)
-    return found
-
-
-def _parts(one: inspect.Type | inspect.Field) -> Iterator[object]:
-    for name in one.__struct_fields__:
-        value = getattr(one, name)
-        yield from value if isinstance(value, tuple) else (value,)
+def _choices(kind: inspect.Type) -> Iterator[object]:
+    if isinstance(kind, inspect.LiteralType):
+        yield from kind.values
+    elif isinstance(kind, inspect.EnumType):
+        yield from (one.value for one in kind.cls)
 
 
 # --- Parameters: single values of an operation, their names and types, and their place in a REST call ---

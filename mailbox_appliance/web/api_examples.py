@@ -584,8 +584,8 @@ EXAMPLES = _APPLIANCE | _PEOPLE | _MAILBOXES | _MAIL
 ERROR_EXAMPLE = {
     "error": {
         "code": "invalid_request",
-        "message": "Invalid request: this must not be empty.",
+        "message": "The request is not valid: /to: Expected `array`, got `str`.",
         "requestId": f"req_{_ID}",
-        "details": [{"path": "/to/0/email", "message": "This must not be empty."}],
+        "details": [{"path": "/to", "message": "Expected `array`, got `str`."}],
     }
 }

@@ -549,7 +549,7 @@ def test_it_is_measured_as_the_sdk_writes_it() -> None:
             Invalid.at("/limit", "Give 1 to 100."),
             {
                 "code": "invalid_request",
-                "message": "The request is not valid: Give 1 to 100 (/limit).",
+                "message": "The request is not valid: /limit: Give 1 to 100.",
                 "details": [{"path": "/limit", "message": "Give 1 to 100."}],
             },
         ),

@@ -143,7 +143,7 @@ def test_too_much_to_attach(desk: Desk, mailbox: Mailbox) -> None:
     answer = desk.send(mailbox.id, body)
     assert (answer.status, answer.code) == (400, "message_too_large")
     assert [detail["path"] for detail in answer.body["error"]["details"]] == ["/attachments"]
-    message = "The size of all attachments together is larger than the limit of 25 MiB (/attachments)."
+    message = "The size of all attachments together is larger than the limit of 25 MiB."
     assert answer.body["error"]["message"] == message
 
 
