@@ -230,18 +230,6 @@ class AppMissing(Exception):
 
 
 @dataclass(frozen=True)
-class DeviceCode:
-    """The code that a person types on another device, and the URL of the page for it.
-
-    `interval`: seconds to wait between two calls of `finish`.
-    """
-
-    user_code: str
-    verification_uri: str
-    interval: int
-
-
-@dataclass(frozen=True)
 class SignInStarted:
     """A started sign-in. `authorization_url`: the page that the person opens. `state`: identifies the sign-in for
     `finish`.
@@ -252,7 +240,7 @@ class SignInStarted:
     authorization_url: str = field(repr=False)
     state: str = field(repr=False)
     expires_at: datetime
-    device: DeviceCode | None = None
+    device: DevicePrompt | None = None
 
 
 @dataclass
@@ -291,13 +279,14 @@ class Flows:
         asking = self._get_client(asked.provider)
         state, verifier = secrets.token_urlsafe(32), oauth.new_verifier()
         flow = _Flow(asked, verifier, self._clock.monotonic() + LIFETIME)
+        shown: DevicePrompt | None = None
         if device:
             flow.is_for_graph = self._lacks_graph(asked)
-            prompt = oauth.request_device_code(asking, self._device_scopes(asking, flow))
-            self._note_device_prompt(flow, prompt)
-            url, shown = prompt.verification_uri, DeviceCode(prompt.user_code, prompt.verification_uri, prompt.interval)
+            shown = oauth.request_device_code(asking, self._device_scopes(asking, flow))
+            self._note_device_prompt(flow, shown)
+            url = shown.verification_uri
         else:
-            url, shown = self._authorization_url(asking, asked, state, verifier), None
+            url = self._authorization_url(asking, asked, state, verifier)
         self._add(state, flow)
         left = timedelta(seconds=flow.until - self._clock.monotonic())
         return SignInStarted(url, state, self._clock.now() + left, shown)

@@ -4,7 +4,7 @@ Administrators see the settings of every mailbox, and never its mail.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict
@@ -33,7 +33,8 @@ from mailbox_appliance.operations.members import get_named_member, require_named
 from mailbox_appliance.operations.message_input import Email, Id, Name, refuse_control_characters
 from mailbox_appliance.operations.oauth import retry_login
 from mailbox_appliance.operations.operation import Access, Caller, operation, recheck_caller, recheck_owner
-from mailbox_appliance.remote.discovery import autoconfig, discovery
+from mailbox_appliance.remote.discovery import discovery
+from mailbox_appliance.remote.discovery.autoconfig import DiscoveryCandidate, Source
 from mailbox_appliance.remote.login_check import LoginCheckResult, SignInFailed, check_logins
 from mailbox_appliance.settings import BY_NAME, Settings
 
@@ -480,13 +481,6 @@ def _refuse_new_access(now: Account, shared_with_all: bool, wanted: frozenset[st
 # --- Discovery: the servers of a mailbox, found from its address before it is connected ---
 
 
-DiscoverySource = Annotated[
-    Literal["table", "srv", "autoconfig", "mx", "guess"],
-    Meta(
-        description="`table`: known large providers; `srv`: the domain's DNS (RFC 6186); `autoconfig`: the domain's web"
-        " server, or a directory of providers; `mx`: the servers that receive its mail; `guess`: common host names."
-    ),
-]
 _DIRECTORY_SETTING = "remote.autoconfig_directory"
 
 
@@ -499,41 +493,6 @@ class DiscoverServersRequest(Input, frozen=True, kw_only=True):
     email: Email
 
 
-class CandidateServer(Wire, frozen=True, kw_only=True):
-    """Connection settings of one mail server, with the most likely user name.
-
-    - host: Host name.
-    - port: Port.
-    - security: `tls` from the start, or `starttls`.
-    - username: The user name that the server most likely expects.
-    """
-
-    host: str
-    port: Annotated[int, Meta(ge=1, le=65535)]
-    security: Literal["tls", "starttls"]
-    username: str
-
-
-class DiscoveryCandidate(Wire, frozen=True, kw_only=True):
-    """Settings to connect a mailbox with: the fields of `POST /accounts`, without the passwords.
-
-    - found_by: All sources that found these settings, the most trusted first.
-    - provider: The OAuth provider to connect it with (`POST /accounts/oauth/{provider}`); null for IMAP and SMTP.
-    - name: Name of the mail provider; null if it is not known.
-    - note: A step that the provider requires before you connect; null if none is known.
-    - imap: The IMAP server.
-    - smtp: The SMTP server.
-    """
-
-    source: DiscoverySource
-    found_by: tuple[DiscoverySource, ...]
-    provider: Literal["google", "outlook"] | None
-    name: str | None
-    note: str | None
-    imap: CandidateServer
-    smtp: CandidateServer
-
-
 class DiscoverySourceResult(Wire, frozen=True, kw_only=True):
     """The result of asking one source for the servers of a mailbox.
 
@@ -541,7 +500,7 @@ class DiscoverySourceResult(Wire, frozen=True, kw_only=True):
     - outcome: The result, in a sentence.
     """
 
-    source: DiscoverySource
+    source: Source
     found: bool
     outcome: str
 
@@ -570,8 +529,7 @@ def discover(appliance: Appliance, caller: Caller, request: DiscoverServersReque
         DiscoverySourceResult(source=one.source, found=one.servers is not None, outcome=one.message)
         for one in found.results
     )
-    candidates = tuple(map(_to_candidate, found.candidates))
-    return DiscoveryResult(email=request.email, candidates=candidates, sources=tuple(said))
+    return DiscoveryResult(email=request.email, candidates=found.candidates, sources=tuple(said))
 
 
 def _discovery_options(appliance: Appliance, settings: Settings) -> discovery.DiscoveryOptions:
@@ -583,19 +541,3 @@ def _discovery_options(appliance: Appliance, settings: Settings) -> discovery.Di
         directory != BY_NAME[_DIRECTORY_SETTING].default,
         settings.text("remote.ca_file"),
     )
-
-
-def _to_candidate(found: autoconfig.ServerCandidate) -> DiscoveryCandidate:
-    return DiscoveryCandidate(
-        source=found.source,
-        found_by=found.found_by,
-        provider=found.sign_in,
-        name=found.name,
-        note=found.note,
-        imap=_to_found_server(found.imap),
-        smtp=_to_found_server(found.smtp),
-    )
-
-
-def _to_found_server(server: autoconfig.DiscoveredServer) -> CandidateServer:
-    return CandidateServer(host=server.host, port=server.port, security=server.security, username=server.username)

@@ -12,8 +12,12 @@ import xml.parsers.expat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
+
+from mailbox_appliance.model.accounts import OAuthProvider
+from mailbox_appliance.model.base import Wire
 from mailbox_appliance.remote.net.dns import host_name
 
 MOST_AUTOCONFIG_BYTES = 1 << 16
@@ -33,12 +37,17 @@ class NotAutoconfig(Exception):
     """The document is not a valid autoconfig document."""
 
 
-@dataclass(frozen=True)
-class DiscoveredServer:
-    """One mail server that a source names, and the user name to sign in with."""
+class CandidateServer(Wire, frozen=True):
+    """Connection settings of one mail server, with the most likely user name.
+
+    - host: Host name.
+    - port: Port.
+    - security: `tls` from the start, or `starttls`.
+    - username: The user name that the server most likely expects.
+    """
 
     host: str
-    port: int
+    port: Annotated[int, Meta(ge=1, le=65535)]
     security: Protected
     username: str
 
@@ -52,10 +61,10 @@ class AutoconfigServers:
       provider.
     """
 
-    imap: tuple[DiscoveredServer, ...] = ()
-    smtp: tuple[DiscoveredServer, ...] = ()
-    imap_by_sign_in: tuple[DiscoveredServer, ...] = ()
-    smtp_by_sign_in: tuple[DiscoveredServer, ...] = ()
+    imap: tuple[CandidateServer, ...] = ()
+    smtp: tuple[CandidateServer, ...] = ()
+    imap_by_sign_in: tuple[CandidateServer, ...] = ()
+    smtp_by_sign_in: tuple[CandidateServer, ...] = ()
 
 
 @dataclass
@@ -92,7 +101,7 @@ def read_autoconfig(document: bytes, email: str) -> AutoconfigServers:
 
 
 def _servers_of_elements(found: list[_ServerElement], email: str) -> AutoconfigServers:
-    servers: dict[tuple[str, bool], list[DiscoveredServer]] = {}
+    servers: dict[tuple[str, bool], list[CandidateServer]] = {}
     for element in found:
         by_password = not element.sign_ins or not _BY_PASSWORD.isdisjoint(element.sign_ins)
         if (server := _server_of_element(element, email)) is not None:
@@ -104,7 +113,7 @@ def _servers_of_elements(found: list[_ServerElement], email: str) -> AutoconfigS
     )
 
 
-def _server_of_element(element: _ServerElement, email: str) -> DiscoveredServer | None:
+def _server_of_element(element: _ServerElement, email: str) -> CandidateServer | None:
     local, _, domain = email.rpartition("@")
     places = {"%EMAILADDRESS%": email, "%EMAILLOCALPART%": local, "%EMAILDOMAIN%": domain}
 
@@ -118,7 +127,7 @@ def _server_of_element(element: _ServerElement, email: str) -> DiscoveredServer 
         return None
     if _CONTROLS.search(username) or len(username) > _LONGEST_TEXT:
         return None
-    return DiscoveredServer(host, int(port), security, username)
+    return CandidateServer(host, int(port), security, username)
 
 
 class _AutoconfigReader:
@@ -178,8 +187,6 @@ class _AutoconfigReader:
 # The table itself is data: known_servers.toml, which describes its columns.
 
 
-SignIn = Literal["google", "outlook"]
-
 _PROVIDERS_TOML = Path(__file__).with_name("known_servers.toml")
 _SECURITY_OF_PORT: Mapping[int, Protected] = {993: "tls", 465: "tls", 143: "starttls", 587: "starttls"}
 _WANTS = {
@@ -206,11 +213,11 @@ class MailProvider:
     name: str
     imap: str | None = None
     smtp: str | None = None
-    sign_in: SignIn | None = None
+    sign_in: OAuthProvider | None = None
     has_local_names: bool = False
     note: str | None = None
 
-    def servers(self, email: str, exchanger: str = "") -> tuple[DiscoveredServer, DiscoveredServer] | None:
+    def servers(self, email: str, exchanger: str = "") -> tuple[CandidateServer, CandidateServer] | None:
         """Return the provider's IMAP and SMTP server for an address; None if it offers no access to mail clients.
 
         `exchanger`: for an address at a custom domain, the host that accepts the domain's mail.
@@ -301,15 +308,21 @@ def _provider_of_row(row: dict[str, Any]) -> MailProvider:
     return MailProvider(row["name"], row.get("imap"), row.get("smtp"), row.get("sign_in"), is_local, note or None)
 
 
-def _server_of_place(place: str, username: str, exchanger: str) -> DiscoveredServer:
+def _server_of_place(place: str, username: str, exchanger: str) -> CandidateServer:
     host, _, port = place.replace("{mx}", exchanger).rpartition(":")
-    return DiscoveredServer(host, int(port), _SECURITY_OF_PORT[int(port)], username)
+    return CandidateServer(host, int(port), _SECURITY_OF_PORT[int(port)], username)
 
 
 # --- Results: the servers that each source names, and their ranking ---
 
 
-Source = Literal["table", "srv", "autoconfig", "mx", "guess"]
+Source = Annotated[
+    Literal["table", "srv", "autoconfig", "mx", "guess"],
+    Meta(
+        description="`table`: known large providers; `srv`: the domain's DNS (RFC 6186); `autoconfig`: the domain's web"
+        " server, or a directory of providers; `mx`: the servers that receive its mail; `guess`: common host names."
+    ),
+]
 MOST_CANDIDATES = 5
 
 
@@ -317,8 +330,8 @@ MOST_CANDIDATES = 5
 class ServerPair:
     """The IMAP and the SMTP server that one source names. One of them may be None."""
 
-    imap: DiscoveredServer | None
-    smtp: DiscoveredServer | None
+    imap: CandidateServer | None
+    smtp: CandidateServer | None
 
 
 @dataclass(frozen=True)
@@ -338,29 +351,27 @@ class SourceResult:
     ends_guessing: bool = False
 
 
-@dataclass(frozen=True)
-class ServerCandidate:
-    """An IMAP and an SMTP server that a mailbox may have, to offer to a person.
+class DiscoveryCandidate(Wire, frozen=True, kw_only=True):
+    """Settings to connect a mailbox with: the fields of `POST /accounts`, without the passwords.
 
-    - found_by: every source that names them, the most trusted first.
-    - sign_in: the OAuth provider to sign in with; None for passwords.
-    - name, note: the known provider, and the steps that it requires; None if unknown.
+    - found_by: All sources that found these settings, the most trusted first.
+    - provider: The OAuth provider to connect it with (`POST /accounts/oauth/{provider}`); null for IMAP and SMTP.
+    - name: Name of the mail provider; null if it is not known.
+    - note: A step that the provider requires before you connect; null if none is known.
+    - imap: The IMAP server.
+    - smtp: The SMTP server.
     """
 
+    source: Source
     found_by: tuple[Source, ...]
-    imap: DiscoveredServer
-    smtp: DiscoveredServer
-    name: str | None = None
-    sign_in: SignIn | None = None
-    note: str | None = None
-
-    @property
-    def source(self) -> Source:
-        """The most trusted of the sources that name these servers."""
-        return self.found_by[0]
+    provider: OAuthProvider | None
+    name: str | None
+    note: str | None
+    imap: CandidateServer
+    smtp: CandidateServer
 
 
-def rank_candidates(heard: Iterable[SourceResult]) -> tuple[ServerCandidate, ...]:
+def rank_candidates(heard: Iterable[SourceResult]) -> tuple[DiscoveryCandidate, ...]:
     """Return at most MOST_CANDIDATES candidates from the results of all sources, the most likely first.
 
     If several sources name the same servers, their weights are added.
@@ -369,7 +380,7 @@ def rank_candidates(heard: Iterable[SourceResult]) -> tuple[ServerCandidate, ...
     if any(one.ends_guessing for one in by_weight):
         by_weight = [one for one in by_weight if one.source != "guess"]
     ways: dict[object, list[SourceResult]] = {}
-    servers: dict[object, tuple[DiscoveredServer, DiscoveredServer]] = {}
+    servers: dict[object, tuple[CandidateServer, CandidateServer]] = {}
     for one, (imap, smtp) in _with_both_servers(by_weight):
         way = (imap.host, imap.port, smtp.host, smtp.port)
         servers.setdefault(way, (imap, smtp))
@@ -380,7 +391,7 @@ def rank_candidates(heard: Iterable[SourceResult]) -> tuple[ServerCandidate, ...
 
 def _with_both_servers(
     heard: list[SourceResult],
-) -> Iterator[tuple[SourceResult, tuple[DiscoveredServer, DiscoveredServer]]]:
+) -> Iterator[tuple[SourceResult, tuple[CandidateServer, CandidateServer]]]:
     """Yield each result that names at least one server, paired with its IMAP and SMTP servers.
 
     A missing server is taken from the most trusted result that names one; without any, the result is left out. `heard`:
@@ -395,9 +406,14 @@ def _with_both_servers(
             yield one, (imap, smtp)
 
 
-def _to_candidate(heard: list[SourceResult], imap: DiscoveredServer, smtp: DiscoveredServer) -> ServerCandidate:
-    found_by = tuple(dict.fromkeys(one.source for one in heard))
+def _to_candidate(heard: list[SourceResult], imap: CandidateServer, smtp: CandidateServer) -> DiscoveryCandidate:
     provider = provider_of_servers(imap.host, smtp.host)
-    if provider is None:
-        return ServerCandidate(found_by, imap, smtp)
-    return ServerCandidate(found_by, imap, smtp, provider.name, provider.sign_in, provider.note)
+    return DiscoveryCandidate(
+        source=heard[0].source,
+        found_by=tuple(dict.fromkeys(one.source for one in heard)),
+        provider=provider.sign_in if provider else None,
+        name=provider.name if provider else None,
+        note=provider.note if provider else None,
+        imap=imap,
+        smtp=smtp,
+    )

@@ -24,10 +24,10 @@ from mailbox_appliance.mail.address import domain_of, to_envelope_address
 from mailbox_appliance.remote.discovery import autoconfig
 from mailbox_appliance.remote.discovery.autoconfig import (
     AutoconfigServers,
-    DiscoveredServer,
+    CandidateServer,
+    DiscoveryCandidate,
     MailProvider,
     NotAutoconfig,
-    ServerCandidate,
     ServerPair,
     Source,
     SourceResult,
@@ -96,13 +96,13 @@ def ask_srv_records(request: DiscoveryRequest) -> SourceResult:
     return SourceResult("srv", told, ServerPair(imap, smtp), _DNS)
 
 
-def _find_service(request: DiscoveryRequest, *names: tuple[str, bool]) -> DiscoveredServer | None:
+def _find_service(request: DiscoveryRequest, *names: tuple[str, bool]) -> CandidateServer | None:
     look_up = request.names.find_services
     asked = [(is_tls, _start_look_up(request, look_up, f"{name}._tcp.{request.domain}")) for name, is_tls in names]
     for is_tls, future in asked:
         if found := future.result():
             first = found[0]
-            return DiscoveredServer(first.host, first.port, "tls" if is_tls else "starttls", request.email)
+            return CandidateServer(first.host, first.port, "tls" if is_tls else "starttls", request.email)
     return None
 
 
@@ -166,8 +166,8 @@ def guess_usual_names(request: DiscoveryRequest) -> SourceResult:
     if imap is None or smtp is None:
         return SourceResult("guess", f"{domain} has no hosts with the usual names (imap, mail, smtp).")
     servers = (
-        DiscoveredServer(imap, _IMAP_TLS, "tls", request.email),
-        DiscoveredServer(smtp, _SMTP_TLS, "tls", request.email),
+        CandidateServer(imap, _IMAP_TLS, "tls", request.email),
+        CandidateServer(smtp, _SMTP_TLS, "tls", request.email),
     )
     exist = "exists" if imap == smtp else "exist"
     told = f"{_join_hosts([imap, smtp])} {exist}; whether they are mail servers was not checked."
@@ -271,13 +271,13 @@ def _describe_failure(fault: RemoteFault) -> str:
     return _FAILURES.get(fault.name or "") or _FAILURES.get(fault.kind, "gave an invalid response")
 
 
-def _first_with_sign_in(servers: tuple[DiscoveredServer, ...]) -> DiscoveredServer | None:
+def _first_with_sign_in(servers: tuple[CandidateServer, ...]) -> CandidateServer | None:
     """Return the first server of a provider at which this appliance can sign in with OAuth, or None."""
     known = ((server, autoconfig.provider_of_servers(server.host)) for server in servers)
     return next((server for server, provider in known if provider and provider.sign_in), None)
 
 
-def _first_server(servers: tuple[DiscoveredServer, ...]) -> DiscoveredServer | None:
+def _first_server(servers: tuple[CandidateServer, ...]) -> CandidateServer | None:
     return servers[0] if servers else None
 
 
@@ -337,7 +337,7 @@ class DiscoveryOptions:
 class DiscoveryResult:
     """The candidates, the most likely first, and what each source reported."""
 
-    candidates: tuple[ServerCandidate, ...]
+    candidates: tuple[DiscoveryCandidate, ...]
     results: tuple[SourceResult, ...]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mailbox_appliance.remote.discovery.autoconfig import (
     MOST_AUTOCONFIG_BYTES,
     AutoconfigServers,
-    DiscoveredServer,
+    CandidateServer,
     NotAutoconfig,
     read_autoconfig,
 )
@@ -32,7 +32,7 @@ def imap(
     )
 
 
-def first(servers: str) -> DiscoveredServer | None:
+def first(servers: str) -> CandidateServer | None:
     return next(iter(read_autoconfig(document(servers), EMAIL).imap), None)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.remote.discovery import discovery
-from mailbox_appliance.remote.discovery.autoconfig import ServerCandidate
+from mailbox_appliance.remote.discovery.autoconfig import DiscoveryCandidate
 from mailbox_appliance.remote.discovery.discovery import DiscoveryOptions, DiscoveryResult, discover
 from mailbox_appliance.remote.net.calls import RemoteCalls
 from tests.servers.internet import RESOLVER, WEB, Internet, internet, is_inside, run_inside
@@ -82,10 +82,10 @@ else:
         else:
             there.web.put(place, b"", int(what))
 
-    def written(candidate: ServerCandidate) -> str:
+    def written(candidate: DiscoveryCandidate) -> str:
         imap, smtp = candidate.imap, candidate.smtp
         servers = f"{imap.host}:{imap.port}/{imap.security} {smtp.host}:{smtp.port}/{smtp.security}"
-        return f"{servers} {candidate.source} {candidate.sign_in or '-'}"
+        return f"{servers} {candidate.source} {candidate.provider or '-'}"
 
     @pytest.mark.parametrize("row", DOMAINS, ids=domain_of)
     def test_a_domain(row: dict[str, Any], world: Internet, means: DiscoveryOptions) -> None:
