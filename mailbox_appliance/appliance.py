@@ -45,7 +45,7 @@ from mailbox_appliance.sync.html_readers import HtmlReaders
 from mailbox_appliance.sync.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from mailbox_appliance.tls.inspect import CertificateFacts
+    from mailbox_appliance.tls.inspect import Certificate
 
 
 SETUP_CODE = "setup-code"
@@ -72,7 +72,7 @@ class HttpsControl(Protocol):
         """
 
     @property
-    def certificate(self) -> "CertificateFacts | None":
+    def certificate(self) -> "Certificate | None":
         """The certificate that clients get; None if HTTPS is off."""
 
     def apply(self) -> None:

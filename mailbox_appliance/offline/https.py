@@ -79,7 +79,7 @@ def fingerprint(data_dir: Path) -> dict[str, Any]:
     is_new = files.ensure(own_names(settings.load(data_dir / "config.toml")), now)
     found = read_facts(files)
     told = (_certificate_made_warning(data_dir, files),) if is_new else ()
-    return to_envelope(https.to_certificate(found), (*told, *certificate_warnings(found, now)))
+    return to_envelope(found, (*told, *certificate_warnings(found, now)))
 
 
 def _certificate_made_warning(data_dir: Path, files: CertificateFiles) -> str:

@@ -7,9 +7,8 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import CertificateUnusable, Conflict, HttpsNotOffered
-from mailbox_appliance.model.base import Input, Timestamp, Wire
+from mailbox_appliance.model.base import Input, Wire
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.operations.operation import Access, Caller, operation
 from mailbox_appliance.operations.settings import (
@@ -20,7 +19,7 @@ from mailbox_appliance.operations.settings import (
     rotate_certificate,
 )
 from mailbox_appliance.tls.files import CertificateFiles
-from mailbox_appliance.tls.inspect import CertificateFacts, certificate_warnings, read_facts
+from mailbox_appliance.tls.inspect import Certificate, certificate_warnings, read_facts
 
 #: Characters of a certificate with its chain, or of a key; real ones have a few thousand.
 MAX_PEM_CHARACTERS = 64 * 1024
@@ -41,26 +40,6 @@ _UNLINKED_WARNING = (
 )
 
 Pem = Annotated[str, Meta(max_length=MAX_PEM_CHARACTERS)]
-
-
-class Certificate(Wire, frozen=True, kw_only=True):
-    """The HTTPS certificate.
-
-    - not_before: When it becomes valid.
-    - not_after: When it expires.
-    - names: Host names and addresses that it is valid for.
-    - self_signed: Whether it is self-signed; clients then pin its fingerprint.
-    - trusted: Whether this computer trusts its issuer.
-    """
-
-    fingerprint: Annotated[
-        str, Meta(description="SHA-256 fingerprint of the certificate in DER: `sha256:` and 64 hex digits.")
-    ]
-    not_before: Timestamp
-    not_after: Timestamp
-    names: tuple[str, ...]
-    self_signed: bool
-    trusted: bool
 
 
 class HttpsStatus(Wire, frozen=True, kw_only=True):
@@ -206,7 +185,7 @@ def _describe_certificate(appliance: Appliance, *, is_reported: bool) -> tuple[C
     """
     files, served = CertificateFiles(appliance.folder), None
     if appliance.https is not None and (seen := appliance.https.certificate) is not None:
-        served = to_certificate(seen)
+        served = seen
     if not files.any_exists():
         return served, ()
     try:
@@ -214,19 +193,7 @@ def _describe_certificate(appliance: Appliance, *, is_reported: bool) -> tuple[C
     except CertificateUnusable as problem:
         return served, () if is_reported else (problem.message,)
     untrusted = () if found.trusted or found.self_signed else (_UNTRUSTED_WARNING,)
-    return to_certificate(found), (*certificate_warnings(found, appliance.clock.now()), *untrusted)
-
-
-def to_certificate(found: CertificateFacts) -> Certificate:
-    """Return a certificate in the form that the API shows."""
-    return Certificate(
-        fingerprint=found.fingerprint,
-        not_before=to_timestamp(found.not_before),
-        not_after=to_timestamp(found.not_after),
-        names=found.names,
-        self_signed=found.self_signed,
-        trusted=found.trusted,
-    )
+    return found, (*certificate_warnings(found, appliance.clock.now()), *untrusted)
 
 
 @contextmanager

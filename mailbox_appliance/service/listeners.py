@@ -16,13 +16,14 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import from_timestamp
 from mailbox_appliance.errors import HttpsNotOffered, Problem
 from mailbox_appliance.operations.settings import ensure_certificate
 from mailbox_appliance.settings import Settings, host_for_url
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.tls import inspect
 from mailbox_appliance.tls.files import CertificateFiles
-from mailbox_appliance.tls.inspect import CertificateFacts, LoadedCertificate, load_certificate
+from mailbox_appliance.tls.inspect import Certificate, LoadedCertificate, load_certificate
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.http import trusted_proxies
 from mailbox_appliance.web.server.server import AddressInUse, CannotListen, HttpServer, ListenerGroup
@@ -180,7 +181,7 @@ class ServiceListeners:
         return _base_url("https", _local_host(host), port)
 
     @property
-    def certificate(self) -> CertificateFacts | None:
+    def certificate(self) -> Certificate | None:
         """The certificate that clients get; None if HTTPS is off."""
         return None if (certificate := self._certificate) is None else certificate.facts
 
@@ -355,7 +356,7 @@ class ServiceListeners:
     def _figures(self) -> Mapping[str, float]:
         found: dict[str, float] = dict(vars(self._listeners.stats()))
         if (certificate := self._certificate) is not None:
-            found["certificate_not_after"] = certificate.facts.not_after.timestamp()
+            found["certificate_not_after"] = from_timestamp(certificate.facts.not_after).timestamp()
         return found
 
 

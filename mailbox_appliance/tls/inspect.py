@@ -6,8 +6,12 @@ import ssl
 from binascii import a2b_base64
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from msgspec import Meta
+
+from mailbox_appliance.clock import from_timestamp, to_timestamp
+from mailbox_appliance.model.base import Timestamp, Wire
 from mailbox_appliance.tls.files import (
     CERTIFICATES,
     CertificateFiles,
@@ -23,13 +27,21 @@ if TYPE_CHECKING:
 _SOON = timedelta(days=14)
 
 
-@dataclass(frozen=True)
-class CertificateFacts:
-    """The facts about the certificate of the HTTPS listener. `trusted`: this computer trusts its issuer."""
+class Certificate(Wire, frozen=True, kw_only=True):
+    """The HTTPS certificate.
 
-    fingerprint: str
-    not_before: datetime
-    not_after: datetime
+    - not_before: When it becomes valid.
+    - not_after: When it expires.
+    - names: Host names and addresses that it is valid for.
+    - self_signed: Whether it is self-signed; clients then pin its fingerprint.
+    - trusted: Whether this computer trusts its issuer.
+    """
+
+    fingerprint: Annotated[
+        str, Meta(description="SHA-256 fingerprint of the certificate in DER: `sha256:` and 64 hex digits.")
+    ]
+    not_before: Timestamp
+    not_after: Timestamp
     names: tuple[str, ...]
     self_signed: bool
     trusted: bool
@@ -38,7 +50,7 @@ class CertificateFacts:
 def fingerprint(pem: bytes) -> str:
     """Return the fingerprint of the first certificate in a PEM text: `sha256:` and 64 hex digits, as clients pin it.
 
-    Raises ValueError if there is none. Imports nothing beyond the standard library.
+    Raises ValueError if there is none.
     """
     block = next((body for label, body in pem_blocks(pem) if label in CERTIFICATES), None)
     if block is None:
@@ -46,12 +58,12 @@ def fingerprint(pem: bytes) -> str:
     return _facts_from_der(a2b_base64(b"".join(block.splitlines()[1:-1])))
 
 
-def read_facts(files: "CertificateFiles") -> CertificateFacts:
+def read_facts(files: "CertificateFiles") -> Certificate:
     """Return the facts about the certificate of the HTTPS listener. Raises CertificateUnusable."""
     return load_with_facts(files)[1]
 
 
-def load_with_facts(files: "CertificateFiles") -> tuple[ssl.SSLContext, CertificateFacts]:
+def load_with_facts(files: "CertificateFiles") -> tuple[ssl.SSLContext, Certificate]:
     """Return the TLS context for the HTTPS listener, and the facts about its certificate. Raises only
     CertificateUnusable.
 
@@ -67,14 +79,14 @@ def load_with_facts(files: "CertificateFiles") -> tuple[ssl.SSLContext, Certific
         raise files.unusable_error(f"{files.certificate.name}: it cannot be read ({error}).") from error
 
 
-def _facts_of(der: bytes, *, trusted: bool) -> CertificateFacts:
+def _facts_of(der: bytes, *, trusted: bool) -> Certificate:
     from cryptography import x509
 
     certificate = x509.load_der_x509_certificate(der)
-    return CertificateFacts(
+    return Certificate(
         fingerprint=_facts_from_der(der),
-        not_before=certificate.not_valid_before_utc,
-        not_after=certificate.not_valid_after_utc,
+        not_before=to_timestamp(certificate.not_valid_before_utc),
+        not_after=to_timestamp(certificate.not_valid_after_utc),
         names=names_in(certificate),
         self_signed=is_issued_by(certificate, certificate),
         trusted=trusted,
@@ -111,21 +123,20 @@ def is_issued_by(certificate: "x509.Certificate", issuer: "x509.Certificate") ->
     return True
 
 
-def certificate_warnings(found: CertificateFacts, now: datetime | None = None) -> tuple[str, ...]:
+def certificate_warnings(found: Certificate, now: datetime | None = None) -> tuple[str, ...]:
     """Return warnings for operators if the certificate is not valid yet, has expired, or expires within 14 days.
 
     Empty if none applies. `now`: the time to compare with; None for the current time.
     """
-    now, until = now or datetime.now(UTC), f"{found.not_after:%Y-%m-%d}"
+    now, not_after = now or datetime.now(UTC), from_timestamp(found.not_after)
+    begin, end = found.not_before[:10], found.not_after[:10]
     renew = "`mailbox-appliance https rotate` creates a new one" if found.self_signed else "Renew it"
-    if now < found.not_before:
-        return (
-            f"The HTTPS certificate is valid only from {found.not_before:%Y-%m-%d}. Check the clock of this computer.",
-        )
-    if now >= found.not_after:
-        return (f"The HTTPS certificate expired on {until}. {renew}.",)
-    if found.not_after - now < _SOON:
-        return (f"The HTTPS certificate expires on {until}. {renew}.",)
+    if now < from_timestamp(found.not_before):
+        return (f"The HTTPS certificate is valid only from {begin}. Check the clock of this computer.",)
+    if now >= not_after:
+        return (f"The HTTPS certificate expired on {end}. {renew}.",)
+    if not_after - now < _SOON:
+        return (f"The HTTPS certificate expires on {end}. {renew}.",)
     return ()
 
 
@@ -143,7 +154,7 @@ class LoadedCertificate:
     """
 
     context: ssl.SSLContext
-    facts: CertificateFacts
+    facts: Certificate
     state: tuple[object, ...]
 
 

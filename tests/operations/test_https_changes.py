@@ -18,7 +18,7 @@ from mailbox_appliance.errors import HttpsNotOffered
 from mailbox_appliance.operations.operation import LOCAL, Caller
 from mailbox_appliance.operations.settings import change_settings
 from mailbox_appliance.tls.files import CertificateFiles
-from mailbox_appliance.tls.inspect import CertificateFacts, fingerprint
+from mailbox_appliance.tls.inspect import Certificate, fingerprint
 from tests.checked_client import CheckedClient
 from tests.operations.listened import is_open, presented, served
 from tests.tls.issued import authority
@@ -37,7 +37,7 @@ class Listener:
     asked: list[tuple[str, int]] = field(default_factory=list)
     url: str | None = None
     trouble: str | None = None
-    certificate: CertificateFacts | None = None
+    certificate: Certificate | None = None
 
     def apply(self) -> None:
         host = self.appliance.settings.text("server.https_host")

@@ -8,7 +8,7 @@ from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.model.sync import SyncProgress
 from mailbox_appliance.system import crashes
-from mailbox_appliance.tls.inspect import CertificateFacts
+from mailbox_appliance.tls.inspect import Certificate
 from mailbox_appliance.version import __version__
 from mailbox_appliance.web.app import App
 from tests.checked_client import CheckedClient
@@ -99,7 +99,7 @@ class Listener:
 
     url: str | None = None
     trouble: str | None = None
-    certificate: CertificateFacts | None = None
+    certificate: Certificate | None = None
 
     def apply(self) -> None:
         """Nothing is to be done."""

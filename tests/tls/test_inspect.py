@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import CertificateUnusable
 from mailbox_appliance.tls.files import CertificateFiles, served_certificate, server_context
 from mailbox_appliance.tls.inspect import (
-    CertificateFacts,
+    Certificate,
     certificate_warnings,
     fingerprint,
     load_certificate,
@@ -48,10 +49,10 @@ def test_a_fingerprint_needs_the_standard_library_only() -> None:
 def test_what_it_says(tmp_path: Path) -> None:
     files, own = CertificateFiles(tmp_path), issued(between())
     files.replace(own.pem + between().pem, own.key)
-    assert read_facts(files) == CertificateFacts(
+    assert read_facts(files) == Certificate(
         fingerprint=fingerprint(own.pem),
-        not_before=NOW - timedelta(days=10),
-        not_after=NOW + timedelta(days=90),
+        not_before=to_timestamp(NOW - timedelta(days=10)),
+        not_after=to_timestamp(NOW + timedelta(days=90)),
         names=("localhost", "mail.example.org"),
         self_signed=False,
         trusted=False,
