@@ -40,7 +40,7 @@ def test_a_failing_listener_is_logged_and_keeps_nobody_from_hearing(caplog: pyte
     events, heard = Events(), list[Event]()
 
     def fail(event: AccountAdded) -> None:
-        raise RuntimeError(f"no room for {event.account_id}")
+        raise RuntimeError(f"cannot add {event.account_id}")
 
     events.subscribe(AccountAdded, fail)
     events.subscribe(AccountAdded, heard.append)
