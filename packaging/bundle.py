@@ -60,7 +60,5 @@ def _environment(scratch: Path, *, folder: bool, one_file: bool) -> dict[str, st
         # Makes the order of sets reproducible.
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
-        # Otherwise pystray would need a display when PyInstaller imports it.
-        "PYSTRAY_BACKEND": "dummy",
         "LC_ALL": "C.UTF-8",
     }

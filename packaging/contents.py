@@ -24,10 +24,10 @@ EXCLUDED = (
     *("readline", "_gdbm", "_dbm", "_curses", "_curses_panel"),
 )
 
-#: On Linux the tray icon has its own implementation; GTK would make the bundle three times as large.
-EXCLUDED_ON_LINUX = ("PIL", "Xlib", "gi", "pystray._xorg", "pystray._gtk", "pystray._appindicator")
-TRAY = {
-    "linux": ("pystray._base", "pystray._dummy"),
+#: Pillow draws the icons of packages; the tray icon needs it on Windows and macOS only.
+EXCLUDED_ON_LINUX = ("PIL",)
+TRAY: dict[str, tuple[str, ...]] = {
+    "linux": (),
     "win32": ("pystray._base", "pystray._win32"),
     "darwin": ("pystray._base", "pystray._darwin"),
 }

@@ -45,6 +45,13 @@ def test_the_demo_has_the_same_versions() -> None:
     )
 
 
+def test_only_desktop_packages_have_libraries_of_icons() -> None:
+    """Servers and containers install requirements-demo.lock, whose versions are those of every system."""
+    icons = {"pillow", "pystray", "python-xlib", "pyobjc-core"}
+    assert not icons & set(locked("requirements-demo.lock"))
+    assert icons - {"python-xlib"} <= set(locked("requirements-package.lock"))
+
+
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-demo.lock"])
 def test_a_lock_names_no_place(name: str) -> None:
     text = (ROOT / name).read_text("utf-8")
