@@ -69,6 +69,7 @@ LIBRARY_ROOMS: dict[str, tuple[str, ...]] = {
     "oauthlib": ("remote",),
     "dns": ("remote",),
     "certifi": ("system.ca_certificates",),
+    "truststore": ("system.ca_certificates",),
     "fcntl": ("system.files",),
     "msvcrt": ("system.files",),
     "pymap": ("demo",),

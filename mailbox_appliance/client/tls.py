@@ -144,7 +144,8 @@ def _certificate_refused(address: ServerAddress, error: ssl.SSLCertVerificationE
 
     To read the certificate, this opens one more connection, on which nothing is sent.
     """
-    code, what = _VERDICTS.get(error.verify_code, ("certificate_invalid", f"is not valid: {error.verify_message}"))
+    invalid = ("certificate_invalid", f"is not valid: {error.verify_message}")
+    code, what = _VERDICTS.get(ca_certificates.verification_error(error), invalid)
     probe = PinnedConnection(address, timeout=timeout, fingerprint=None)
     try:
         probe.connect()

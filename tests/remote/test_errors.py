@@ -185,6 +185,13 @@ IN_2026, IN_1970 = 1_795_000_000.0, 3600.0
         (verification(9), IN_1970, "clock_skew"),  # a small computer without a clock of its own
         (verification(18), IN_2026, "certificate_untrusted"),  # X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT
         (verification(20), IN_1970, "certificate_untrusted"),  # X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+        (verification(0x800B010F), IN_2026, "certificate_name"),  # Windows
+        (verification(-67602), IN_2026, "certificate_name"),  # macOS
+        (verification(0x800B0101), IN_2026, "certificate_expired"),
+        (verification(-67818), IN_2026, "certificate_expired"),
+        (verification(-67819), IN_2026, "certificate_not_yet_valid"),
+        (verification(0x800B0109), IN_2026, "certificate_untrusted"),
+        (verification(-67843), IN_2026, "certificate_untrusted"),
         (handshake("WRONG_VERSION_NUMBER"), IN_2026, "wrong_port"),
         (handshake("TLSV1_ALERT_PROTOCOL_VERSION"), IN_2026, "tls_too_old"),
         (handshake("UNSUPPORTED_PROTOCOL"), IN_2026, "tls_too_old"),

@@ -7,11 +7,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import certifi
 import pytest
+import truststore
 
 from mailbox_appliance.system import ca_certificates
 from tests.cli.authority import issue
@@ -105,6 +106,29 @@ def test_what_the_environment_names_takes_the_place_of_the_usual(
     # Each its own: the folder counts beside a file that is named, unless another is named as well.
     assert ask(elsewhere, port, hashed, SSL_CERT_FILE=str(empty)) == "trusted 1"
     assert ask(elsewhere, port, hashed, SSL_CERT_FILE=str(empty), SSL_CERT_DIR=str(tmp_path)) == "refused 0"
+
+
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_windows_and_macos_verify_by_their_own_store(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
+    """Here the library reads OpenSSL's lists, and the rest of it is as there."""
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", platform)
+    for trusts in (False, True):
+        made = ca_certificates.client_context()
+        assert isinstance(made, truststore.SSLContext)
+        made.minimum_version = ssl.TLSVersion.TLSv1_2
+        if trusts:  # as `remote.ca_file` adds it
+            (tmp_path / "root.pem").write_bytes(ROOT.pem)
+            made.load_verify_locations(tmp_path / "root.pem")
+        refused = nullcontext() if trusts else pytest.raises(ssl.SSLCertVerificationError, match="unable to get")
+        with socket.create_connection(("127.0.0.1", port), 10) as plain, refused:
+            made.wrap_socket(plain, server_hostname="localhost").close()
+    monkeypatch.setattr(ssl, "create_default_context", lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "root.pem"))
+    assert not isinstance(ca_certificates.client_context(), truststore.SSLContext)
 
 
 @pytest.mark.parametrize("content", [b"", b"no certificate\n"], ids=["emptied", "spoilt"])

@@ -11,6 +11,7 @@ The connection goes to the same IP address that was checked, so a later DNS answ
 import functools
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -265,14 +266,22 @@ _VERSION_TOO_OLD = frozenset(
 def client_context(ca_file: str) -> ssl.SSLContext:
     """Return the TLS context for connections to servers: the system's CAs, and those in `ca_file` unless it is empty.
 
-    The context is cached until the file changes, because loading the system's CAs takes about 20 ms. Raises OSError
+    It is cached until the file changes, because loading the system's CAs takes about 20 ms on Linux. Raises OSError
     (also as ssl.SSLError) if the file cannot be read or contains no certificate.
     """
-    return _load_context(ca_file, Path(ca_file).stat().st_mtime_ns if ca_file else 0)
+    if sys.platform == "win32" or sys.platform == "darwin":
+        # Contexts are cheap there, and connections that share one would wait for the handshake of a silent server.
+        return _load_context(ca_file)
+    else:
+        return _cached_context(ca_file, Path(ca_file).stat().st_mtime_ns if ca_file else 0)
 
 
 @functools.lru_cache(maxsize=4)
-def _load_context(ca_file: str, changed: int) -> ssl.SSLContext:  # noqa: ARG001 - `changed` is part of the cache's key
+def _cached_context(ca_file: str, changed: int) -> ssl.SSLContext:  # noqa: ARG001 - part of the cache's key
+    return _load_context(ca_file)
+
+
+def _load_context(ca_file: str) -> ssl.SSLContext:
     context = ca_certificates.client_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if ca_file:
@@ -317,10 +326,11 @@ def tls_fault(server: ServerName, error: ssl.SSLError, now: Callable[[], float] 
 def _fault_name_of(error: ssl.SSLError, now: Callable[[], float]) -> str:
     if not isinstance(error, ssl.SSLCertVerificationError):
         return "tls_too_old" if error.reason in _VERSION_TOO_OLD else "wrong_port"
-    if error.verify_code in _NAME_MISMATCH:
+    code = ca_certificates.verification_error(error)
+    if code in _NAME_MISMATCH:
         return "certificate_name"
-    if error.verify_code in (_EXPIRED, _NOT_YET_VALID) and now() < _CODE_WRITTEN_AT:
+    if code in (_EXPIRED, _NOT_YET_VALID) and now() < _CODE_WRITTEN_AT:
         return "clock_skew"
     return {_EXPIRED: "certificate_expired", _NOT_YET_VALID: "certificate_not_yet_valid"}.get(
-        error.verify_code, "certificate_untrusted"
+        code, "certificate_untrusted"
     )
