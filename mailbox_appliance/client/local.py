@@ -6,17 +6,15 @@ DIR/setup-code  the code for creating the first administrator
 """
 
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mailbox_appliance.client.errors import Failure, wrong_usage
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.system import files
-from mailbox_appliance.system.files import is_locked
 
 APPLICATION = "mailbox-appliance"
-_LARGEST, _LONGEST_PID = 64 * 1024, 20
+_LARGEST = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -64,48 +62,18 @@ def find_running(data_dir: Path) -> RunningAppliance | None:
     file, lock = data_dir / "run.json", data_dir / "lock"
     try:
         # In this order: a file read while the lock is held was written by the holder or an earlier one.
-        if not file.exists() or not is_lock_held(lock):
+        if not file.exists() or not files.is_lock_held(lock):
             return None
         values = json.loads(files.read_own(file, _LARGEST))
         running = RunningAppliance(int(values["pid"]), str(values["url"]), str(values["secret"]))
     except (OSError, ValueError, KeyError, TypeError, StoreUnusable):
         return None
-    return running if _pid_in(lock) in (None, running.pid) else None
+    return running if files.read_lock_pid(lock) in (None, running.pid) else None
 
 
 def is_owned(data_dir: Path) -> bool:
     """Whether a process holds the lock of the data directory."""
-    return is_lock_held(data_dir / "lock")
-
-
-def is_lock_held(lock: Path) -> bool:
-    """Whether a process holds the lock on this file. To find out, this takes a shared lock for a moment."""
-    try:
-        handle = files.open_regular(lock)
-    except OSError:
-        return False
-    try:
-        return is_locked(handle)
-    finally:
-        os.close(handle)
-
-
-def find_lock_holder(lock: Path) -> int | None:
-    """Return the PID of the process that holds the lock on this file.
-
-    None if no process holds it, or if the file has no PID: on a full disk the holder could not write it.
-    """
-    try:
-        return _pid_in(lock) if is_lock_held(lock) else None
-    except OSError:
-        return None
-
-
-def _pid_in(lock: Path) -> int | None:
-    try:
-        return int(files.read_regular(lock, _LONGEST_PID))
-    except (OSError, ValueError):
-        return None
+    return files.is_lock_held(data_dir / "lock")
 
 
 def find_setup_code(data_dir: Path) -> str | None:

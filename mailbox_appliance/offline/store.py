@@ -26,10 +26,11 @@ from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key import FileSlot, find_key_file, load_passphrase, read_key_file
 from mailbox_appliance.store.maintenance.check import check_closed_store
 from mailbox_appliance.store.maintenance.rewrite import compact_closed_store, rekey_closed_store
-from mailbox_appliance.store.open_file import check_openable, detect_format, find_lock_holder
+from mailbox_appliance.store.open_file import check_openable, detect_format
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.upgrade.dry_run import UpgradePreview, preview_upgrade
 from mailbox_appliance.store.upgrade.upgrade import UPGRADABLE_FORMATS, UpgradeResult
+from mailbox_appliance.system.files import find_lock_holder
 
 # --- The store of a data directory, opened for one command and closed again ---
 
@@ -99,7 +100,7 @@ def status(data_dir: Path) -> dict[str, Any]:
     Raises StoreUnusable if there is no store.
     """
     require_store(data_dir)
-    key_file, pid = find_key_file(data_dir, os.environ), find_lock_holder(data_dir)
+    key_file, pid = find_key_file(data_dir, os.environ), find_lock_holder(data_dir / "lock")
     number, problem = _identify_store(data_dir, key_file, is_free=pid is None)
     is_older, migration = number in UPGRADABLE_FORMATS, None
     if is_older and pid is None:

@@ -8,7 +8,6 @@ file. Then only actually opening the database shows whether it is damaged.
 import errno
 import os
 import stat
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -39,11 +38,7 @@ from mailbox_appliance.system.files import (
     BINARY,
     NO_FOLLOW,
     NO_WAIT,
-    is_locked,
-    lock_file,
-    read_at,
     unlock_file,
-    write_at,
 )
 
 #: A file up to this size is checked completely before it is opened; that takes about a tenth of a second.
@@ -279,10 +274,6 @@ def _check_format(file: Path, application: int, number: int) -> None:
 # --- The lock of a data directory: advisory, on the file `lock`, which holds the owner's pid ---
 
 
-# A command tests the lock by taking a shared one for a moment; an owner waits for that moment.
-_LOCK_TRIES, _LOCK_PAUSE = 6, 0.03
-
-
 class DirectoryLock:
     """Exclusive lock of a data directory against other processes, held from construction to `release`.
 
@@ -297,15 +288,13 @@ class DirectoryLock:
             self._file = _open_lock_file(folder / "lock")
         except OSError as error:
             raise StoreUnusable(reason=f"{folder / 'lock'} cannot be opened ({error.strerror}).") from error
-        if not _acquire(self._file):
-            pid = read_at(self._file, 20, 0).decode("ascii", "replace").strip()
+        if not files.acquire_lock(self._file):
             os.close(self._file)
-            raise StoreInUse(holder=f" (pid {pid})" if pid.isdigit() else "", folder=folder)
+            pid = files.find_lock_holder(folder / "lock")
+            raise StoreInUse(holder=f" (pid {pid})" if pid else "", folder=folder)
         with suppress(OSError):  # Left by an owner that was killed: nobody may take the address in it for ours.
             (folder / RUN_FILE).unlink(missing_ok=True)
-        with suppress(OSError):  # On a full disk the lock is held without naming its owner.
-            os.ftruncate(self._file, 0)
-            write_at(self._file, f"{os.getpid()}\n".encode(), 0)
+        files.write_lock_holder(self._file)
 
     def release(self) -> None:
         """Release the lock. Idempotent."""
@@ -315,24 +304,6 @@ class DirectoryLock:
                 os.ftruncate(file, 0)
                 unlock_file(file)
             os.close(file)
-
-
-def find_lock_holder(folder: Path) -> int | None:
-    """Return the pid of the process that holds the lock of a data directory; None if none does or the pid is unknown.
-
-    Nothing is created or changed.
-    """
-    try:
-        file = files.open_regular(folder / "lock")
-    except OSError:
-        return None
-    try:
-        if not is_locked(file):
-            return None
-        pid = read_at(file, 20, 0).decode("ascii", "replace").strip()
-        return int(pid) if pid.isdigit() else None
-    finally:
-        os.close(file)
 
 
 def _open_lock_file(file: Path) -> int:
@@ -346,12 +317,3 @@ def _open_lock_file(file: Path) -> int:
         os.close(handle)
         raise OSError(errno.EINVAL, "Not a regular file", str(file))
     return handle
-
-
-def _acquire(file: int) -> bool:
-    for tries_left in reversed(range(_LOCK_TRIES)):
-        if lock_file(file):
-            return True
-        if tries_left:
-            time.sleep(_LOCK_PAUSE)
-    return False

@@ -12,6 +12,7 @@ import errno
 import os
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -27,7 +28,6 @@ _MALLOC_OPTIONS = ((-3, 4 << 20), (-1, 1 << 20), (-8, 4))
 if sys.platform == "win32":
     import msvcrt
     import threading
-    import time
 
     #: Open flags that some systems lack: binary mode; do not wait for the other end of a pipe; no controlling terminal;
     #: do not follow a link.
@@ -284,6 +284,66 @@ def is_locked(handle: int) -> bool:
         return True
     unlock_file(handle)
     return False
+
+
+# --- Lock files: the lock shows that a process owns something, and the content which process that is ---
+
+
+# A process that checks a lock holds a shared one for a moment.
+_LOCK_TRIES, _LOCK_PAUSE = 6, 0.03
+_LONGEST_PID = 20
+
+
+def acquire_lock(handle: int) -> bool:
+    """Lock an open lock file; return whether that succeeded. Processes that only check the lock are waited for."""
+    for tries_left in reversed(range(_LOCK_TRIES)):
+        if lock_file(handle):
+            return True
+        if tries_left:
+            time.sleep(_LOCK_PAUSE)
+    return False
+
+
+def write_lock_holder(handle: int) -> None:
+    """Write the ID of this process into an open lock file. If that fails, as on a full disk, the file is left empty."""
+    content = f"{os.getpid()}\n".encode()
+    with suppress(OSError):
+        try:
+            write_at(handle, content, 0)
+            os.ftruncate(handle, len(content))
+        except OSError:
+            os.ftruncate(handle, 0)
+
+
+def is_lock_held(lock: Path) -> bool:
+    """Whether a process holds the lock on this file. Nothing is created or changed."""
+    try:
+        handle = open_regular(lock)
+    except OSError:
+        return False
+    try:
+        return is_locked(handle)
+    finally:
+        os.close(handle)
+
+
+def find_lock_holder(lock: Path) -> int | None:
+    """Return the ID of the process that holds the lock on this file.
+
+    None if no process holds it, or if the file has no ID: on a full disk the holder could not write it.
+    """
+    try:
+        return read_lock_pid(lock) if is_lock_held(lock) else None
+    except OSError:
+        return None
+
+
+def read_lock_pid(lock: Path) -> int | None:
+    """Return the process ID in a lock file, whether the lock is held or not; None if it has none."""
+    try:
+        return int(read_regular(lock, _LONGEST_PID))
+    except (OSError, ValueError):
+        return None
 
 
 @contextmanager

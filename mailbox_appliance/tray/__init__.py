@@ -11,8 +11,7 @@ notifications    the difference of two states as notifications
 item_actions     actions of menu items; opens the console, folders and terminals
 display          keeps the icon up to date
 view             types for the icon, its looks and menu rows, independent of the desktop
-service          starts, stops and restarts the service
-owner            finds the process that owns a data directory
+service          finds, starts, stops and restarts the service
 login            the session token of the user
 autostart        starts the tray when the user signs in to the computer
 pystray          draws the icon, and shows it on Windows and macOS with the library pystray

@@ -20,7 +20,7 @@ from mailbox_appliance.client.http import ApiRequest
 from mailbox_appliance.client.local import RunningAppliance
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.system import ownership, processes
-from mailbox_appliance.tray import notifications, owner, service
+from mailbox_appliance.tray import notifications, service
 from mailbox_appliance.tray.autostart import Autostart
 from mailbox_appliance.tray.notifications import Notice
 from mailbox_appliance.tray.service import MAX_RESTARTS, RESTART_WINDOW, RestartLimit, ServiceProcess
@@ -36,7 +36,7 @@ def console_url(data_dir: Path, place: str = "") -> str:
 
     `place`: the page, as the fragment of the address. Raises Failure if no appliance is running.
     """
-    return f"{owner.owner_url(data_dir)}/{place and '#' + place}"
+    return f"{service.owner_url(data_dir)}/{place and '#' + place}"
 
 
 def console_link(data_dir: Path, watcher: ApplianceWatcher, place: str = "") -> str:

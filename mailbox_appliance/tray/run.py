@@ -20,11 +20,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 from mailbox_appliance import logs
-from mailbox_appliance.client import local
 from mailbox_appliance.client.errors import INTERNAL, Failure
 from mailbox_appliance.client.local import RunningAppliance, default_data_dir, find_running
 from mailbox_appliance.client.tokens import TokenStore
@@ -43,9 +40,7 @@ from mailbox_appliance.tray.watcher import ApplianceWatcher
 _END_SECONDS = 20.0
 #: Seconds within which a tray that holds the lock has written its process ID.
 _PID_SECONDS = 1.0
-_EVERY, _LONGEST_PID = 0.05, 10
-# A process that checks for a tray holds the shared lock for a moment, so that the lock is tried again.
-_TRIES = 4
+_EVERY = 0.05
 
 
 class OtherTray(Exception):
@@ -64,11 +59,17 @@ def hold_tray_lock(data_dir: Path) -> Iterator[None]:
     """Context manager: be the only tray of the data directory until the block ends. Raises OtherTray or
     DirectoryUnusable.
     """
-    lock = _open_lock(data_dir)
+    file = data_dir / "tray.lock"
     try:
-        if not _try_lock(lock):
-            raise OtherTray(local.find_lock_holder(_lock_file(data_dir)))
-        _write_pid(lock)
+        ownership.make_folder(data_dir)
+        # No child inherits it: O_CLOEXEC is Python's default.
+        lock = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise DirectoryUnusable(f"{error.filename or data_dir} cannot be used ({error.strerror}).") from error
+    try:
+        if not files.acquire_lock(lock):
+            raise OtherTray(files.find_lock_holder(file))
+        files.write_lock_holder(lock)
         try:
             yield
         finally:
@@ -82,8 +83,8 @@ def end_tray(data_dir: Path) -> bool:
 
     Raises Failure if the tray cannot be stopped, or its process ID is unknown.
     """
-    lock, until = _lock_file(data_dir), time.monotonic() + _PID_SECONDS
-    while (pid := local.find_lock_holder(lock)) is None and local.is_lock_held(lock):
+    lock, until = data_dir / "tray.lock", time.monotonic() + _PID_SECONDS
+    while (pid := files.find_lock_holder(lock)) is None and files.is_lock_held(lock):
         if time.monotonic() > until:
             told = "A tray is running, but its process ID is unknown, as on a full disk. Quit it from its menu."
             raise Failure("not_stopped", told, INTERNAL)
@@ -94,112 +95,49 @@ def end_tray(data_dir: Path) -> bool:
         raise Failure("not_stopped", f"The tray (pid {pid}) {why}", INTERNAL) from why
 
 
-def _open_lock(data_dir: Path) -> int:
-    try:
-        ownership.make_folder(data_dir)
-        # No child inherits it: O_CLOEXEC is Python's default.
-        return os.open(_lock_file(data_dir), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise DirectoryUnusable(f"{error.filename or data_dir} cannot be used ({error.strerror}).") from error
-
-
-def _try_lock(lock: int) -> bool:
-    for tries_left in reversed(range(_TRIES)):
-        if files.lock_file(lock):
-            return True
-        if tries_left:
-            time.sleep(_EVERY)
-    return False
-
-
-def _write_pid(lock: int) -> None:
-    """Write this process's ID into the lock file, over the previous one, which is possible even on a full disk.
-
-    If writing fails, the file is emptied.
-    """
-    said = f"{os.getpid():<{_LONGEST_PID}}\n".encode()
-    with suppress(OSError):
-        try:
-            files.write_at(lock, said, 0)
-            os.ftruncate(lock, len(said))
-        except OSError:
-            os.ftruncate(lock, 0)
-
-
-def _lock_file(data_dir: Path) -> Path:
-    return data_dir / "tray.lock"
-
-
 # --- Signals: ending the tray no matter what its main thread does; a desktop's loop may run no Python for long ---
 #
-# Python writes a signal to a socket at once, and a thread that reads it acts.
+# Python writes the number of a signal to a socket at once, and a thread that reads it acts.
 
 
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
 _OVER = b"\0"
 
 
-class EndSignals:
+@contextmanager
+def end_on_signals(end: Callable[[], None], is_waiting: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """Context manager: until the block ends, call `end` in a separate thread when this process is asked to end.
 
-    Such requests are SIGTERM, Ctrl-C and similar signals or, on Windows, `files.request_end` in another process.
+    Such requests are SIGTERM, Ctrl-C and similar signals or, on Windows, `files.request_end` in another process. While
+    `is_waiting`, a signal also raises KeyboardInterrupt in the main thread.
     """
 
-    def __init__(self, end: Callable[[], None]) -> None:
-        self._end = end
-        self._receiver, self._sender = socket.socketpair()
-        self._thread = threading.Thread(target=self._listen, name="tray-signals", daemon=True)
-        self._before: dict[int, Any] = {}
-        self._interrupts = False
+    def interrupt(_number: int, _frame: object) -> None:
+        if is_waiting():
+            raise KeyboardInterrupt
 
-    def __enter__(self) -> Self:
-        self._sender.setblocking(False)
-        self._wakeup_before = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
-        for number in (getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves SIGHUP
-                self._before[number] = signal.signal(number, self._on_signal)
-        self._thread.start()
-        files.on_end_request(self._end)
-        return self
+    def listen() -> None:
+        while _OVER not in receiver.recv(64):
+            end()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(self._wakeup_before)
-        self._sender.send(_OVER)
-        self._thread.join()
-        self._receiver.close()
-        self._sender.close()
-
-    @contextmanager
-    def interrupt_main_thread(self) -> Iterator[None]:
-        """Context manager: until the block ends, a signal also raises KeyboardInterrupt in the main thread."""
-        self._interrupts = True
+    receiver, sender = socket.socketpair()
+    with receiver, sender:
+        sender.setblocking(False)
+        thread = threading.Thread(target=listen, name="tray-signals", daemon=True)
+        thread.start()
+        files.on_end_request(end)
+        numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+        wakeup = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        # nohup leaves SIGHUP ignored.
+        before = {each: signal.signal(each, interrupt) for each in numbers if signal.getsignal(each) != signal.SIG_IGN}
         try:
             yield
         finally:
-            self._interrupts = False
-
-    def _on_signal(self, number: int, _frame: object) -> None:
-        """Python's handler for the signals. It wakes the thread that calls `end`.
-
-        Normally Python wakes that thread itself, through a socket (`signal.set_wakeup_fd`). Event loops such as
-        PyGObject's replace that socket, but still run this handler.
-        """
-        with suppress(OSError):  # full: enough signals are waiting
-            self._sender.send(bytes((number,)))
-        if self._interrupts:
-            raise KeyboardInterrupt
-
-    def _listen(self) -> None:
-        while True:
-            numbers = self._receiver.recv(64)
-            if any(number in self._before for number in numbers):
-                self._end()
-            if _OVER in numbers:
-                return
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(wakeup)
+            sender.send(_OVER)
+            thread.join()
 
 
 # --- The process ---
@@ -262,11 +200,10 @@ def _is_default_dir(data_dir: Path) -> bool:
 
 
 def _run_tray(parts: TrayParts, environment: Mapping[str, str], *, opens_console: bool) -> int:
-    showing = TrayDisplay(parts)
-    with EndSignals(showing.end) as endings:
+    showing, icon = TrayDisplay(parts), None
+    with end_on_signals(showing.end, lambda: icon is None):
         try:
-            with endings.interrupt_main_thread():
-                icon = _find_icon(showing, environment, is_clicked=opens_console)
+            icon = _find_icon(showing, environment, is_clicked=opens_console)
         except KeyboardInterrupt:  # nothing was started yet
             return 0
         _start_log(parts.data_dir)

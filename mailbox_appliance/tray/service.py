@@ -20,7 +20,7 @@ from pathlib import Path
 
 from mailbox_appliance import logs, settings
 from mailbox_appliance.client import local
-from mailbox_appliance.client.errors import INTERNAL, Failure
+from mailbox_appliance.client.errors import INTERNAL, Failure, unreachable
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.logs import LARGEST_LAST_WORDS
 from mailbox_appliance.system import files, ownership, processes
@@ -47,10 +47,43 @@ class CannotEndProcess(Exception):
 
 def find_owner_pid(data_dir: Path) -> int | None:
     """Return the PID of the process that owns the data directory, even before it responds; None if there is none."""
-    if (pid := local.find_lock_holder(data_dir / "lock")) is not None:
+    if (pid := files.find_lock_holder(data_dir / "lock")) is not None:
         return pid
     running = local.find_running(data_dir)  # on a full disk the lock has no PID
     return None if running is None else running.pid
+
+
+@dataclass(frozen=True)
+class OwnerProcess:
+    """The process that owns a data directory.
+
+    `pid`: None if it is not known. `url`: None if the process has not published its address, for example while it
+    starts or stops. `is_kept`: systemd runs the process, so the tray must not stop it.
+    """
+
+    pid: int | None
+    url: str | None
+    is_kept: bool
+
+
+def find_owner(data_dir: Path) -> OwnerProcess | None:
+    """Return the process that owns a data directory; None if there is none."""
+    running = local.find_running(data_dir)
+    if running is None and not local.is_owned(data_dir):
+        return None
+    pid = files.find_lock_holder(data_dir / "lock") if running is None else running.pid
+    return OwnerProcess(pid, running.url if running else None, pid is not None and is_kept_by_systemd(pid))
+
+
+def owner_url(data_dir: Path) -> str:
+    """Return the address of the appliance that runs on a data directory.
+
+    Raises Failure if no appliance runs there, or it has not published its address yet.
+    """
+    running = local.find_running(data_dir)
+    if running is None:
+        raise unreachable("The appliance does not answer. Check and start it from the menu of the tray icon.")
+    return running.url
 
 
 def systemd_stop_command(pid: int, proc: Path = _PROC) -> str | None:
@@ -104,7 +137,7 @@ def _has_ended(lock: Path, pid: int, handle: int | None, within: float) -> bool:
     if handle is not None:
         return bool(select.select([handle], [], [], within)[0])
     until = time.monotonic() + within
-    while local.find_lock_holder(lock) == pid:
+    while files.find_lock_holder(lock) == pid:
         if time.monotonic() > until:
             return False
         time.sleep(_EVERY)

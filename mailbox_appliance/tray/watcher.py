@@ -17,9 +17,9 @@ from mailbox_appliance.client.local import find_setup_code
 from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.system import crashes
-from mailbox_appliance.tray import owner
+from mailbox_appliance.tray import service
 from mailbox_appliance.tray.login import TrayLogin
-from mailbox_appliance.tray.owner import OwnerProcess
+from mailbox_appliance.tray.service import OwnerProcess
 from mailbox_appliance.tray.state import AccessLevel, AuditOutcome, HttpsState, MailboxState, ServiceState, TrayState
 
 # --- API responses as values of the state. Pure; raises KeyError and the like for an unexpected response ---
@@ -133,7 +133,7 @@ class ApplianceWatcher:
     def poll(self) -> TrayState:
         """Request the current state from the appliance and return it."""
         with self._one_look:
-            self._found = owner.find_owner(self._data_dir)
+            self._found = service.find_owner(self._data_dir)
             # From the file, since the session may be a member's: the owner of the data directory is its operator.
             self._known = replace(self._state_of(self._found), last_crash=crashes.find(self._data_dir))
             return self._known
@@ -143,7 +143,7 @@ class ApplianceWatcher:
 
         No request is made.
         """
-        return owner.find_owner(self._data_dir) != self._found or self._login.is_due
+        return service.find_owner(self._data_dir) != self._found or self._login.is_due
 
     def poll_all_next(self) -> None:
         """Make the next poll request all values, including those that are polled less often.
@@ -161,7 +161,7 @@ class ApplianceWatcher:
 
         Raises Failure if no appliance runs, nobody is signed in, or a keychain is locked.
         """
-        return ApiClient(owner.owner_url(self._data_dir), self._login.token)
+        return ApiClient(service.owner_url(self._data_dir), self._login.token)
 
     def _state_of(self, found: OwnerProcess | None) -> TrayState:
         known = replace(self._known, url=None, setup_code=None, is_kept=False)

@@ -19,6 +19,7 @@ from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.client import local
 from mailbox_appliance.client.errors import NETWORK
 from mailbox_appliance.errors import Conflict, StoreInUse
+from mailbox_appliance.system.files import find_lock_holder
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
 
@@ -200,7 +201,7 @@ def test_what_one_that_was_killed_has_left_is_not_believed_while_the_next_one_st
         for written, is_believed in (("", True), (f"{os.getpid()}\n", True), (f"{following}\n", False)):
             (cli.data_dir / "lock").write_text(written)  # none on a full disk
             assert (local.find_running(cli.data_dir) is not None) == is_believed
-        assert (local.find_lock_holder(cli.data_dir / "lock"), cli("status").code) == (following, NETWORK)
+        assert (find_lock_holder(cli.data_dir / "lock"), cli("status").code) == (following, NETWORK)
     assert server.asked == []
 
 

@@ -70,17 +70,11 @@ def windows(ranges: Ranges, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     with monkeypatch.context() as there:
         there.setattr(sys, "platform", "win32")
         spec.loader.exec_module(made)
-    for room in (open_file, local, files):
-        for name in {
-            "lock_file",
-            "unlock_file",
-            "is_locked",
-            "read_at",
-            "write_at",
-            "replace_file",
-            "sync_folder",
-        } & set(dir(room)):
-            monkeypatch.setattr(room, name, getattr(made, name))
+    for room in (open_file, local):
+        monkeypatch.setattr(room, "files", made)
+    for name in ("replace_file", "sync_folder"):
+        monkeypatch.setattr(files, name, getattr(made, name))
+    monkeypatch.setattr(open_file, "unlock_file", made.unlock_file)
     return made
 
 
@@ -188,18 +182,18 @@ def test_a_data_directory_has_one_owner(room: ModuleType, tmp_path: Path) -> Non
     owner = open_file.DirectoryLock(tmp_path)
     with pytest.raises(StoreInUse, match=f"pid {os.getpid()}"):
         open_file.DirectoryLock(tmp_path)
-    assert (open_file.find_lock_holder(tmp_path), local.is_owned(tmp_path)) == (os.getpid(), True)
+    assert (room.find_lock_holder(tmp_path / "lock"), local.is_owned(tmp_path)) == (os.getpid(), True)
     files.write_private(tmp_path / "run.json", b'{"pid": %d, "url": "http://x", "secret": "s"}' % os.getpid())
     assert local.find_running(tmp_path) == local.RunningAppliance(os.getpid(), "http://x", "s")
     owner.release()
-    assert (open_file.find_lock_holder(tmp_path), local.is_owned(tmp_path), local.find_running(tmp_path)) == (
+    assert (room.find_lock_holder(tmp_path / "lock"), local.is_owned(tmp_path), local.find_running(tmp_path)) == (
         None,
         False,
         None,
     )
     # The next owner may have the same number, as pid 1 of a container: where the one before answered is forgotten.
     following = open_file.DirectoryLock(tmp_path)
-    assert (open_file.find_lock_holder(tmp_path), local.find_running(tmp_path)) == (os.getpid(), None)
+    assert (room.find_lock_holder(tmp_path / "lock"), local.find_running(tmp_path)) == (os.getpid(), None)
     following.release()
 
 

@@ -21,7 +21,6 @@ from mailbox_appliance.client.http import ApiClient, ApiRequest
 from mailbox_appliance.client.instances import local_key
 from mailbox_appliance.system import crashes, files
 from mailbox_appliance.tray import run, service
-from mailbox_appliance.tray.run import EndSignals
 from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.servers.session_bus import SessionBus
@@ -282,12 +281,9 @@ def test_what_is_told_to_quit_while_it_starts_leaves_nothing_that_comes_up(seat:
     assert _serving(desk) == []
 
 
-@pytest.mark.parametrize("is_taken", [False, True], ids=["by Python", "where a library tells of signals itself"])
-def test_a_signal_ends_it_whatever_the_main_thread_does(is_taken: bool) -> None:
+def test_a_signal_ends_it_whatever_the_main_thread_does() -> None:
     told, before = threading.Event(), signal.getsignal(signal.SIGTERM)
-    with EndSignals(told.set):
-        if is_taken:
-            signal.set_wakeup_fd(-1)
+    with run.end_on_signals(told.set):
         os.kill(os.getpid(), signal.SIGTERM)
         assert told.wait(5)
     assert signal.getsignal(signal.SIGTERM) == before
@@ -297,7 +293,7 @@ def test_a_signal_that_is_not_heeded_ends_nothing() -> None:
     """`nohup` sets a signal to be ignored."""
     told, before = threading.Event(), signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with EndSignals(told.set):
+        with run.end_on_signals(told.set):
             os.kill(os.getpid(), signal.SIGHUP)
         assert not told.is_set()
     finally:
@@ -308,7 +304,7 @@ def test_a_signal_that_is_not_heeded_ends_nothing() -> None:
 def test_a_signal_while_it_waits_for_a_panel_ends_it_as_later(seat: Seat, number: signal.Signals) -> None:
     seat.host.stop()
     tray, lock = seat.tray(DISPLAY=":77"), seat.desk.data_dir / "tray.lock"
-    wait_until(lambda: local.find_lock_holder(lock) == tray.pid, lambda: "no tray", 10)
+    wait_until(lambda: files.find_lock_holder(lock) == tray.pid, lambda: "no tray", 10)
     with pytest.raises(subprocess.TimeoutExpired):  # it waits
         tray.wait(0.5)
     tray.send_signal(number)
@@ -409,7 +405,7 @@ def test_who_has_the_lock_stands_in_it_whatever_stood_there(tmp_path: Path) -> N
     for before in ("", "1\n", "99999999\nand more, of another release\n"):
         lock.write_text(before)
         with run.hold_tray_lock(tmp_path):
-            assert local.find_lock_holder(lock) == os.getpid()
+            assert files.find_lock_holder(lock) == os.getpid()
 
 
 def test_one_that_cannot_say_who_it_is_is_not_taken_for_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,9 +21,10 @@ from mailbox_appliance.store.database import Parameters, Row
 from mailbox_appliance.store.exclusive_job import ignore_progress
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.open_file import check_openable, detect_format, find_lock_holder, load_store_key, wal_path
+from mailbox_appliance.store.open_file import check_openable, detect_format, load_store_key, wal_path
 from mailbox_appliance.store.upgrade.old_store import OldStore, attach_old_store, require_not_in_use
 from mailbox_appliance.store.upgrade.upgrade import failures_as_damage, rehearse_build
+from mailbox_appliance.system.files import find_lock_holder
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def preview_upgrade(
     A damaged store or a wrong key is a problem in the result. Raises StoreInUse, or another StoreUnusable if the store
     cannot be read at all.
     """
-    if (pid := find_lock_holder(folder)) is not None:
+    if (pid := find_lock_holder(folder / "lock")) is not None:
         raise StoreInUse(holder=f" (pid {pid})", folder=folder)
     file = (folder / DATABASE_FILE).resolve()
     number, needed, free = detect_format(file, key_file), files.room_for_backup(file), files.free_bytes(file.parent)
