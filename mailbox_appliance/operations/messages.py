@@ -3,7 +3,7 @@ is missing there is fetched from the mail server.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, TypedDict, TypeVar, Unpack
 
 from msgspec import UNSET, Meta
 
@@ -72,32 +72,40 @@ SubjectFilter = Annotated[str, Meta(min_length=1, max_length=1000, description="
 DateFilter = Annotated[str, Meta(max_length=40, description="Date or date-time (UTC), compared with `date`.")]
 
 
-def read_filter(
-    *,
-    q: str | None,
-    text: str | None,
-    unread: bool | None,
-    starred: bool | None,
-    has_attachment: bool | None,
-    from_: str | None,
-    to: str | None,
-    subject: str | None,
-    after: str | None,
-    before: str | None,
-) -> MessageFilter:
+class Filters(TypedDict, total=False):
+    """The filters of a list of messages, each a parameter of its own."""
+
+    q: Query | None
+    text: TextFilter | None
+    unread: Unread | None
+    starred: Starred | None
+    has_attachment: HasAttachment | None
+    from_: PersonFilter | None
+    to: PersonFilter | None
+    subject: SubjectFilter | None
+    after: DateFilter | None
+    before: DateFilter | None
+
+
+def read_filter(**given: Unpack[Filters]) -> MessageFilter:
     """Return the conditions of a list of messages, all of which must match. Raises Invalid for an invalid value.
 
     `after` includes its own moment, `before` does not. A blank `q` or `text` is refused: it would match everything, and
     is usually a mistake in a program.
     """
-    named: tuple[tuple[SearchedField, str | None], ...] = (("from", from_), ("to", to), ("subject", subject))
+    q, text = given.get("q"), given.get("text")
+    named: tuple[tuple[SearchedField, str | None], ...] = (
+        ("from", given.get("from_")),
+        ("to", given.get("to")),
+        ("subject", given.get("subject")),
+    )
     marked = MessageFilter(
-        terms=tuple(SearchTerm(given, field) for field, given in named if given is not None),
-        unread=unread,
-        starred=starred,
-        has_attachment=has_attachment,
-        after=_read_value("after", after, search.parse_moment),
-        before=_read_value("before", before, search.parse_moment),
+        terms=tuple(SearchTerm(words, field) for field, words in named if words is not None),
+        unread=given.get("unread"),
+        starred=given.get("starred"),
+        has_attachment=given.get("has_attachment"),
+        after=_read_value("after", given.get("after"), search.parse_moment),
+        before=_read_value("before", given.get("before"), search.parse_moment),
     )
     typed = _read_value("q", _require_not_blank("q", q), search.parse_query) or MessageFilter()
     sought = _read_value("text", _require_not_blank("text", text), _read_text) or MessageFilter()
@@ -171,18 +179,9 @@ def list_messages(
     caller: Caller,  # noqa: ARG001
     account: Account,
     folder: FolderName | None = None,
-    q: Query | None = None,
-    text: TextFilter | None = None,
-    unread: Unread | None = None,
-    starred: Starred | None = None,
-    has_attachment: HasAttachment | None = None,
-    from_: PersonFilter | None = None,
-    to: PersonFilter | None = None,
-    subject: SubjectFilter | None = None,
-    after: DateFilter | None = None,
-    before: DateFilter | None = None,
     limit: Limit = 50,
     cursor: Cursor | None = None,
+    **filters: Unpack[Filters],
 ) -> OperationResult[Page[Message]]:
     """List or search messages.
 
@@ -191,19 +190,8 @@ def list_messages(
     Messages are ordered by the time the server received them (INTERNALDATE, RFC 9051 2.3.3). `date` shows the Date
     header, which the sender writes and which may be wrong; `after` and `before` compare with it.
     """
-    wanted = read_filter(
-        q=q,
-        text=text,
-        unread=unread,
-        starred=starred,
-        has_attachment=has_attachment,
-        from_=from_,
-        to=to,
-        subject=subject,
-        after=after,
-        before=before,
-    )
-    warnings = (*first_sync_warnings(appliance, account), *query_warnings(q))
+    wanted = read_filter(**filters)
+    warnings = (*first_sync_warnings(appliance, account), *query_warnings(filters.get("q")))
     return _list_page(appliance, (account,), wanted, folder, cursor, limit, warnings, account.id)
 
 
@@ -212,18 +200,9 @@ def list_all_messages(
     appliance: Appliance,
     caller: Caller,
     folder: FolderName | None = None,
-    q: Query | None = None,
-    text: TextFilter | None = None,
-    unread: Unread | None = None,
-    starred: Starred | None = None,
-    has_attachment: HasAttachment | None = None,
-    from_: PersonFilter | None = None,
-    to: PersonFilter | None = None,
-    subject: SubjectFilter | None = None,
-    after: DateFilter | None = None,
-    before: DateFilter | None = None,
     limit: Limit = 50,
     cursor: Cursor | None = None,
+    **filters: Unpack[Filters],
 ) -> OperationResult[Page[Message]]:
     """List messages of all mailboxes.
 
@@ -231,22 +210,11 @@ def list_all_messages(
     name. Messages are ordered by the time the servers received them; `after` and `before` compare with `date`, which
     the sender wrote.
     """
-    wanted = read_filter(
-        q=q,
-        text=text,
-        unread=unread,
-        starred=starred,
-        has_attachment=has_attachment,
-        from_=from_,
-        to=to,
-        subject=subject,
-        after=after,
-        before=before,
-    )
+    wanted = read_filter(**filters)
     accounts = permissions.reachable_accounts(appliance.store, caller.required_credential)
     incomplete = sum(account.last_sync_at is None for account in accounts)
     first = ((own_text(_FIRST_SYNCS, incomplete=incomplete)),) if incomplete else ()
-    warnings = (*first, *query_warnings(q))
+    warnings = (*first, *query_warnings(filters.get("q")))
     # Not bound to the mailboxes: connecting one does not invalidate the cursors of those who are paging.
     return _list_page(appliance, accounts, wanted, folder, cursor, limit, warnings, "every mailbox")
 

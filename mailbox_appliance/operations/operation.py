@@ -4,7 +4,7 @@
 
 The first parameters of the function are `appliance` and `caller`. The others come from the request: a mailbox
 (`Account`, named by `accountId`), a body (a struct, or one of several), and single values (path, query, header, flag or
-tool argument).
+tool argument). Operations share single values as `**keys` of a TypedDict.
 """
 
 import hashlib
@@ -348,7 +348,13 @@ class Operation(Generic[P, R]):
         self.request_hash: str | None = None
         self.parameters: dict[str, Parameter] = {}
         for name, given in list(inspect.signature(function).parameters.items())[2:]:
-            self._add_parameter(name, hints[name], given.default)
+            if given.kind is inspect.Parameter.VAR_KEYWORD:
+                # `**filters: Unpack[Filters]`: each key of the TypedDict is an optional parameter.
+                (keys,) = get_args(hints[name])
+                for key, annotation in get_type_hints(keys, include_extras=True).items():
+                    self._add_parameter(key, annotation, None)
+            else:
+                self._add_parameter(name, hints[name], given.default)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function directly, for code inside the appliance. The checks of `call` are skipped."""
