@@ -13,7 +13,6 @@ message_options  a message from options
 output           JSON, tables and texts; exit codes and hints for delivery statuses
 files            downloads, saved under safe names
 terminal         streams, prompts, progress bars
-backup_ids       naming and describing a backup
 oauth_sign_in    Google or Microsoft sign-in from a terminal
 loopback         the listener to which a browser returns after that sign-in
 help_examples    the example in the help of each command

@@ -1,8 +1,9 @@
 """Commands that are one REST call each. A `Row` describes one: its name, call, options, and output format.
 
 An option's name decides where its value goes: `message_id` fills `{messageId}` in the path, and `--account` fills
-`{accountId}`. On a GET, every other option is a query parameter of the same name in camel case. If the call has a
-request body, a function of the row makes it from the options.
+`{accountId}`. A member or mailbox may be named by email address. On a GET, every other option is a query parameter of
+the same name in camel case. A request body is the one given with --input, or a function of the row makes it from the
+options.
 """
 
 import re
@@ -17,8 +18,9 @@ import click
 from mailbox_appliance.cli import output
 from mailbox_appliance.cli.context import Invocation
 from mailbox_appliance.cli.groups import command
+from mailbox_appliance.cli.inputs import read_object, read_whole_body
 from mailbox_appliance.cli.output import look_up, one_line
-from mailbox_appliance.client.errors import INPUT, Failure, wrong_usage
+from mailbox_appliance.client.errors import ACCESS, INPUT, Failure, wrong_usage
 
 if TYPE_CHECKING:
     from mailbox_appliance.client.http import ApiClient, TellProgress
@@ -49,6 +51,9 @@ ALL_PAGES = (
     ),
 )
 _NOT_IN_QUERY = frozenset({"account", "mailbox", "all_pages", "max_results"})
+#: Options that may be given beside the whole body in --input.
+_BESIDE_BODY = ("account", "mailbox", "owner", "member", "idempotency_key")
+_PATH_NAME = re.compile(r"{(\w+)}")
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,20 @@ class Call:
 
     method: str
     path: str
+
+    def ask(
+        self,
+        client: "ApiClient",
+        body: Any = None,
+        *,
+        query: tuple[tuple[str, str], ...] = (),
+        timeout: float = 60.0,
+        **values: Any,
+    ) -> Any:
+        """Make the call and return the response. `values`: for the parameters of the path. Raises Failure."""
+        from mailbox_appliance.client.http import ApiRequest
+
+        return client.call(ApiRequest(self.method, fill_path(self.path, values), query, body, timeout=timeout))
 
 
 def exit_success(_answer: Any) -> int:
@@ -77,6 +96,8 @@ class Row:
     #: Shown below the response in a table.
     remark: output.Remark = output.empty_remark
     body: Callable[[Invocation, Given], Any] | None = None
+    #: Fields that the body has in any case, also one given with --input.
+    more_body: Callable[[Invocation, Given], dict[str, Any]] | None = None
     headers: Callable[[Given], dict[str, str]] | None = None
     exit_code: Callable[[Any], int] = exit_success
     #: The call without a mailbox, for operations on all mailboxes.
@@ -104,7 +125,7 @@ def execute(row: Row, invocation: Invocation, given: Given, client: "ApiClient |
     user's session.
     """
     # The command line is checked before any request.
-    body = row.body(invocation, given) if row.body else None
+    body = _request_body(row, invocation, given)
     headers = row.headers(given) if row.headers else {}
     if row.names_mailbox and wanted_mailbox(given) is None:
         raise wrong_usage("Missing mailbox. Name it as an argument or with --account.", "option:--account")
@@ -122,11 +143,41 @@ def execute(row: Row, invocation: Invocation, given: Given, client: "ApiClient |
     return row.exit_code(answer)
 
 
+def either(own: Row, others: Row, *options: str) -> click.Command:
+    """Return a command that makes one of two calls: `others` if one of the named options is given, else `own`."""
+
+    def act(invocation: Invocation, **given: Any) -> int:
+        row = others if any(given.get(name) for name in options) else own
+        flags = {name for name in options if isinstance(given.get(name), bool)}
+        return execute(row, invocation, {name: value for name, value in given.items() if name not in flags})
+
+    return command(own.name, act, own.help, own.parameters)
+
+
+def _request_body(row: Row, invocation: Invocation, given: Given) -> Any:
+    if row.body is None:
+        return None
+    if given.get("input_") is None:
+        body = row.body(invocation, given)
+    else:
+        body = read_whole_body(invocation.terminal, given, *_BESIDE_BODY, *_path_names(row))
+    if row.more_body is None:
+        return body
+    content = read_object(body, given["input_"]) if isinstance(body, bytes) else body
+    return {**content, **row.more_body(invocation, given)}
+
+
+def _path_names(row: Row) -> list[str]:
+    return [_snake(name) for name in _PATH_NAME.findall(row.call.path)]
+
+
 def _path_values(template: str, client: "ApiClient", given: Given) -> dict[str, str]:
-    return {
-        name: resolve_account(client, wanted_mailbox(given)) if name == "accountId" else given[_snake(name)]
-        for name in re.findall(r"{(\w+)}", template)
-    }
+    values: dict[str, Any] = {name: given.get(_snake(name)) for name in _PATH_NAME.findall(template)}
+    if "accountId" in values:
+        values["accountId"] = resolve_account(client, wanted_mailbox(given))
+    if "memberId" in values:
+        values["memberId"] = resolve_member(client, values["memberId"])
+    return values
 
 
 def wanted_mailbox(given: Given) -> str | None:
@@ -157,16 +208,12 @@ def fill_path(path: str, values: Mapping[str, str]) -> str:
 def _query(row: Row, given: Given) -> tuple[tuple[str, str], ...]:
     if row.call.method != "GET":
         return ()
-    elsewhere = {_snake(name) for name in re.findall(r"{(\w+)}", row.call.path)} | _NOT_IN_QUERY
+    elsewhere = _NOT_IN_QUERY.union(_path_names(row))
     return tuple(
-        (_camel(name), _query_text(value))
+        (_camel(name), str(value).lower() if isinstance(value, bool) else str(value))
         for name, value in given.items()
         if name not in elsewhere and value is not None
     )
-
-
-def _query_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _camel(name: str) -> str:
@@ -224,7 +271,27 @@ def _fetch_pages(row: Row, client: "ApiClient", path: str, given: Given) -> Iter
         asked["cursor"] = cursor
 
 
-# --- The mailbox ---
+# --- Mailboxes and members, named by ID or email address ---
+
+
+LIST_ACCOUNTS, LIST_MEMBERS = Call("GET", "/accounts"), Call("GET", "/admin/members")
+
+
+def resolve_member(client: "ApiClient", wanted: str) -> str:
+    """Return the ID of a member. `wanted`: an ID or an email address. Only administrators can use an address."""
+    if "@" not in wanted:
+        return wanted
+    try:
+        members = output.items_of(LIST_MEMBERS.ask(client)) or []
+    except Failure as failure:
+        if failure.code != "permission_denied":
+            raise
+        hint = f"Only administrators can look up members by email. Ask {wanted} for their ID (`whoami` shows it)."
+        raise Failure(failure.code, hint, ACCESS, details=failure.details, request_id=failure.request_id) from failure
+    for one in members:
+        if str(one["email"]).casefold() == wanted.casefold():
+            return str(one["id"])
+    raise Failure("not_found", f"No member has the email {wanted}.", INPUT)
 
 
 def resolve_account(client: "ApiClient", wanted: str | None) -> str:
@@ -234,9 +301,7 @@ def resolve_account(client: "ApiClient", wanted: str | None) -> str:
     """
     if wanted is not None and "@" not in wanted:
         return wanted
-    from mailbox_appliance.client.http import ApiRequest
-
-    accounts = output.items_of(client.call(ApiRequest("GET", "/accounts"))) or []
+    accounts = output.items_of(LIST_ACCOUNTS.ask(client)) or []
     if wanted is not None:
         found = [one for one in accounts if str(one["email"]).casefold() == wanted.casefold()]
     else:
@@ -287,11 +352,9 @@ def show_store_progress(invocation: Invocation, client: "ApiClient", text: str) 
 
 
 def _poll_store_progress(client: "ApiClient", tell: "TellProgress", is_over: threading.Event) -> None:
-    from mailbox_appliance.client.http import ApiRequest
-
     while not is_over.wait(_EVERY):
         try:
-            now = look_up(client.call(ApiRequest(GET_STORE.method, GET_STORE.path, timeout=_WITHIN)), "data.progress")
+            now = look_up(GET_STORE.ask(client, timeout=_WITHIN), "data.progress")
         except Failure:
             continue  # the response itself reports what is wrong
         if isinstance(now, dict) and not is_over.is_set():

@@ -194,6 +194,8 @@ def operator_client(invocation: Invocation) -> "ApiClient | None":
 
 
 T = TypeVar("T")
+#: Shows the progress of long work: step, done, total.
+TellProgress = Callable[[str, int, int], None]
 
 PASSPHRASE_NAME = "PASSPHRASE"  # noqa: S105 - of a variable
 PASSPHRASE_STDIN = click.Option(
@@ -223,20 +225,25 @@ def read_new_passphrase(invocation: Invocation, *, from_stdin: bool) -> str:
     )
 
 
-def call_with_passphrase(invocation: Invocation, opening: Callable[[str | None], T], *, from_stdin: bool) -> T:
-    """Call `opening` with the passphrase of the command, or None, and return its result.
+def call_with_passphrase(
+    invocation: Invocation, opening: Callable[[str | None, TellProgress], T], *, from_stdin: bool = False
+) -> T:
+    """Call `opening` with the passphrase of the command, or None, and a function that shows progress; return its
+    result.
 
     If `opening` fails because a passphrase is missing, and stdin is a terminal, prompt for one and call it once more.
     """
+
+    def act(passphrase: str | None) -> T:
+        with invocation.terminal.progress_bar() as tell:
+            return opening(passphrase, tell)
+
     passphrase = read_passphrase(invocation, from_stdin=from_stdin)
     try:
-        return opening(passphrase)
+        return act(passphrase)
     except Exception as problem:
         is_missing = passphrase is None and getattr(problem, "code", None) in _PASSPHRASE_CODES
         if not is_missing or not invocation.terminal.stdin.isatty():
             raise
-    return opening(
-        invocation.terminal.secret(
-            "Passphrase", ENVIRONMENT_PREFIX + PASSPHRASE_NAME, from_stdin=False, what="passphrase"
-        )
-    )
+    variable = ENVIRONMENT_PREFIX + PASSPHRASE_NAME
+    return act(invocation.terminal.secret("Passphrase", variable, from_stdin=False, what="passphrase"))

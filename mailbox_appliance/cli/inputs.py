@@ -1,4 +1,4 @@
-"""Reads the input of commands and checks its form and size: files, stdin, JSON, times, lists of messages, members."""
+"""Reads the input of commands and checks its form and size: files, stdin, JSON, times, lists of messages."""
 
 import re
 from collections.abc import Iterator
@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mailbox_appliance.cli import output
-from mailbox_appliance.client.errors import ACCESS, INPUT, Failure, wrong_usage
+from mailbox_appliance.client.errors import INPUT, Failure, wrong_usage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mailbox_appliance.cli.terminal import Terminal
-    from mailbox_appliance.client.http import ApiClient
 
 MIB = 1024 * 1024
 #: Bytes: the largest body that the API accepts, and the total of a message's decoded attachments.
@@ -92,22 +90,15 @@ def read_text(terminal: "Terminal", name: str) -> str:
 # --- JSON ---
 
 
-def read_whole_body(terminal: "Terminal", given: dict[str, Any], *beside: str) -> bytes | None:
-    """Return the request body given with --input; None if there is no --input.
+def read_whole_body(terminal: "Terminal", given: dict[str, Any], *beside: str) -> bytes:
+    """Return the request body given with --input.
 
     `beside`: options that may be combined with --input. Raises Failure if any other option is given.
     """
-    if given["input_"] is None:
-        return None
     if others := given_options(given, "input_", *beside):
         raise wrong_usage(f"--input is the whole body and cannot be combined with {', '.join(others)}.", _INPUT)
-    return read_body(terminal, given["input_"])
-
-
-def read_body(terminal: "Terminal", name: str) -> bytes:
-    """Return the bytes of a file, or of stdin if `name` is `-`. Raises Failure if they are not a JSON object."""
-    content = read_input(terminal, name).removeprefix(_BYTE_ORDER_MARK)
-    read_object(content, name)
+    content = read_input(terminal, given["input_"]).removeprefix(_BYTE_ORDER_MARK)
+    read_object(content, given["input_"])
     return content
 
 
@@ -336,25 +327,3 @@ def _messages_in(value: Any, account_id: str | None) -> list[ListedMessage]:
 
 def _no_message_failure() -> Failure:
     return wrong_usage("The list must hold message IDs, or objects that have one.", _INPUT)
-
-
-# --- The member of a command, by ID or email ---
-
-
-def resolve_member(client: "ApiClient", wanted: str) -> str:
-    """Return the ID of a member. `wanted`: an ID or an email address. Only administrators can use an address."""
-    if "@" not in wanted:
-        return wanted
-    from mailbox_appliance.client.http import ApiRequest
-
-    try:
-        members = output.items_of(client.call(ApiRequest("GET", "/admin/members"))) or []
-    except Failure as failure:
-        if failure.code != "permission_denied":
-            raise
-        hint = f"Only administrators can look up members by email. Ask {wanted} for their ID (`whoami` shows it)."
-        raise Failure(failure.code, hint, ACCESS, details=failure.details, request_id=failure.request_id) from failure
-    for one in members:
-        if str(one["email"]).casefold() == wanted.casefold():
-            return str(one["id"])
-    raise Failure("not_found", f"No member has the email {wanted}.", INPUT)

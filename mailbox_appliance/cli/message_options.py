@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mailbox_appliance.cli import inputs
+from mailbox_appliance.cli.context import Invocation
 from mailbox_appliance.cli.inputs import (
     LARGEST_ATTACHMENTS,
     given_options,
-    read_body,
     read_file,
     read_text,
     too_large_failure,
 )
-from mailbox_appliance.client.errors import Failure, wrong_usage
+from mailbox_appliance.client.errors import wrong_usage
 
 if TYPE_CHECKING:
     from mailbox_appliance.cli.terminal import Terminal
@@ -26,7 +26,7 @@ _NAMED = re.compile(r"\s*(?P<name>.*?)\s*<(?P<email>[^<>]*)>\s*", re.DOTALL)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 #: Signs of a second address outside quotation marks: in a name, and in an address without a name.
 _MORE_NAMED, _MORE_PLAIN = re.compile(r"[<>@]"), re.compile(r"@.*[,;\s<>].*@", re.DOTALL)
-_BESIDE_THE_BODY = ("account", "idempotency_key", "draft_id", "message_id")
+_BESIDE_THE_BODY = ("account", "idempotency_key")
 
 #: The options of a message, for sending and for drafts.
 MESSAGE_OPTIONS: tuple[click.Parameter, ...] = (
@@ -89,64 +89,46 @@ def _parse_sender(given: Given) -> str | None:
     return written
 
 
-def message_body(terminal: "Terminal", given: Given) -> Any:
-    """Return the request body to send: the content of --input unchanged, a saved draft, or a message from the
-    options.
-    """
-    if given["input_"] is not None:
-        _require_alone(given, "input_")
-        return read_body(terminal, given["input_"])
+def message_body(invocation: Invocation, given: Given) -> dict[str, Any]:
+    """Return the request body to send: a saved draft, or a message from the options."""
     if given.get("draft") is not None:
-        _require_alone(given, "draft", "send_at")
-        return draft_body(given["draft"], given)
-    return _read_inline_files(terminal, given)
-
-
-def draft_body(draft_id: str, given: Given) -> dict[str, Any]:
-    """Return the request body that sends a saved draft."""
-    return _without_none({"draftId": draft_id, "sendAt": _send_at(given)})
-
-
-def forward_body(terminal: "Terminal", given: Given) -> Any:
-    """Return the request body that forwards a message: the content of --input unchanged, or made from the options."""
-    if given["input_"] is not None:
-        _require_alone(given, "input_")
-        return read_body(terminal, given["input_"])
-    if not given["to"]:
-        raise wrong_usage("Missing recipient: add --to ADDRESS.", "option:--to")
-    comment = _text_or_file(terminal, given, "comment")
-    no_files = False if given["no_attachments"] else None
+        if others := given_options(given, "draft", "send_at", *_BESIDE_THE_BODY):
+            message = f"--draft is the whole message and cannot be combined with {', '.join(others)}."
+            raise wrong_usage(message, "option:--draft")
+        return draft_body(invocation, {**given, "draft_id": given["draft"]})
+    if given["reply_all"] and given["reply_to"] is None:
+        raise wrong_usage("--reply-all requires --reply-to MESSAGE-ID.", "option:--reply-all")
     return _without_none(
         {
-            **_parse_recipients(given, "to", "cc"),
             "from": _parse_sender(given),
-            "comment": comment,
-            "includeAttachments": no_files,
+            **_parse_recipients(given, "to", "cc", "bcc"),
+            "subject": given["subject"],
+            "body": _content(invocation.terminal, given),
+            "replyToMessageId": given["reply_to"],
+            "replyAll": given["reply_all"] or None,
+            "attachments": read_attachments(given["attach"]) or None,
+            "sendAt": _send_at(given),
         }
     )
 
 
-def _require_alone(given: Given, name: str, *also: str) -> None:
-    if others := given_options(given, name, *also, *_BESIDE_THE_BODY):
-        option = f"--{name.rstrip('_')}"
-        message = f"{option} is the whole message and cannot be combined with {', '.join(others)}."
-        raise wrong_usage(message, f"option:{option}")
+def draft_body(_invocation: Invocation, given: Given) -> dict[str, Any]:
+    """Return the request body that sends a saved draft."""
+    return _without_none({"draftId": given["draft_id"], "sendAt": _send_at(given)})
 
 
-def _read_inline_files(terminal: "Terminal", given: Given) -> dict[str, Any]:
-    if given["reply_all"] and given["reply_to"] is None:
-        raise wrong_usage("--reply-all requires --reply-to MESSAGE-ID.", "option:--reply-all")
-    message = {
-        "from": _parse_sender(given),
-        **_parse_recipients(given, "to", "cc", "bcc"),
-        "subject": given["subject"],
-        "body": _content(terminal, given),
-        "replyToMessageId": given["reply_to"],
-        "replyAll": given["reply_all"] or None,
-        "attachments": read_attachments(given["attach"]) or None,
-        "sendAt": _send_at(given),
-    }
-    return _without_none(message)
+def forward_body(invocation: Invocation, given: Given) -> dict[str, Any]:
+    """Return the request body that forwards a message."""
+    if not given["to"]:
+        raise wrong_usage("Missing recipient: add --to ADDRESS.", "option:--to")
+    return _without_none(
+        {
+            **_parse_recipients(given, "to", "cc"),
+            "from": _parse_sender(given),
+            "comment": _text_or_file(invocation.terminal, given, "comment"),
+            "includeAttachments": False if given["no_attachments"] else None,
+        }
+    )
 
 
 def _send_at(given: Given) -> str | None:
@@ -193,7 +175,7 @@ def read_attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
         content = read_file(Path(name), left)
         left -= len(content)
         if left < 0:
-            raise _attachments_too_large()
+            raise too_large_failure("The size of all attachments", LARGEST_ATTACHMENTS)
         kind, encoding = mimetypes.guess_type(name)
         found.append(
             {
@@ -204,10 +186,6 @@ def read_attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
             }
         )
     return found
-
-
-def _attachments_too_large() -> Failure:
-    return too_large_failure("The size of all attachments", LARGEST_ATTACHMENTS)
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Literal
 
-from mailbox_appliance.cli.command_table import Call, fill_path
+from mailbox_appliance.cli.command_table import Call
 from mailbox_appliance.cli.context import Invocation
 from mailbox_appliance.client.errors import NETWORK, Failure
 
@@ -71,10 +71,7 @@ def finish_sign_in(invocation: Invocation, provider: str) -> Any:
 def _call_provider(
     client: "ApiClient", call: Call, provider: str, body: Mapping[str, Any], timeout: float = 60.0
 ) -> Any:
-    from mailbox_appliance.client.http import ApiRequest
-
-    path = fill_path(call.path, {"provider": provider})
-    return client.call(ApiRequest(call.method, path, body=dict(body), timeout=timeout))
+    return call.ask(client, dict(body), timeout=timeout, provider=provider)
 
 
 def _call_begin(client: "ApiClient", provider: str, body: Mapping[str, Any]) -> Any:

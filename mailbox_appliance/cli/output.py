@@ -318,8 +318,8 @@ def show_answer(
     columns: Sequence[str] = (),
     view: View = render_record,
     remark: Remark = empty_remark,
-) -> None:
-    """Print an API response in the format that the command line requests.
+) -> int:
+    """Print an API response in the format that the command line requests; return exit code 0.
 
     For tables: `columns` are the paths shown of each item in a list, `view` formats a single object, and `remark` makes
     the text below.
@@ -332,6 +332,7 @@ def show_answer(
     else:
         text = json_text(answer, unicode=invocation.terminal.writes_unicode, indent=2)
         invocation.terminal.write(text + "\n")
+    return 0
 
 
 def _to_json_types(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """The commands `accounts` and `labels`: connect, share and change mailboxes."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +14,15 @@ from mailbox_appliance.cli.command_table import (
     Call,
     Given,
     Row,
+    either,
     execute,
-    fill_path,
     resolve_account,
+    resolve_member,
     wanted_mailbox,
 )
 from mailbox_appliance.cli.context import Invocation
 from mailbox_appliance.cli.groups import command, group
-from mailbox_appliance.cli.inputs import (
-    INPUT_OPTION,
-    given_options,
-    read_object,
-    read_whole_body,
-    require_options,
-    resolve_member,
-)
+from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, read_whole_body, require_options
 from mailbox_appliance.cli.oauth_sign_in import SignInWay
 from mailbox_appliance.client.errors import Failure, wrong_usage
 
@@ -64,11 +58,6 @@ LIST_ALL_ACCOUNTS = Call("GET", "/admin/accounts")
 GET_CALLER = Call("GET", "/me")
 
 
-def access_command() -> click.Command:
-    """Return the command `accounts access`, which changes who may use a mailbox."""
-    return command(ACCESS.name, _change_access, ACCESS.help, ACCESS.parameters)
-
-
 def _change_access(invocation: Invocation, **given: Any) -> int:
     if given["input_"] is not None and given["share_with_all"] is not None:
         raise wrong_usage("--input is the whole body and cannot be combined with --share-with-all.", "option:--input")
@@ -77,7 +66,9 @@ def _change_access(invocation: Invocation, **given: Any) -> int:
     if twice := set(given["grant"]) & set(given["revoke"]):
         raise wrong_usage(f"{min(twice)} is in both --grant and --revoke.", "option:--revoke")
     # A list given with --input replaces the present one; it is read before any request.
-    body: Any = read_whole_body(invocation.terminal, given, "account", "mailbox", "share_with_all")
+    body: Any = None
+    if given["input_"] is not None:
+        body = read_whole_body(invocation.terminal, given, "account", "mailbox", "share_with_all")
     client = invocation.client()
     account_id = resolve_account(client, wanted_mailbox(given))
     if body is None:
@@ -90,7 +81,7 @@ def _changed_access_body(client: "ApiClient", account: dict[str, Any], given: Gi
 
     The body always has the complete list, since PUT replaces it.
     """
-    granted, revoked = _member_ids(client, given["grant"]), _member_ids(client, given["revoke"])
+    granted, revoked = ([resolve_member(client, one) for one in given[name]] for name in ("grant", "revoke"))
     kept = [one for one in account["grantedMemberIds"] if one not in revoked]
     with_all = given["share_with_all"]
     return {
@@ -99,29 +90,20 @@ def _changed_access_body(client: "ApiClient", account: dict[str, Any], given: Gi
     }
 
 
-def _member_ids(client: "ApiClient", wanted: Sequence[str]) -> list[str]:
-    return [resolve_member(client, one) for one in wanted]
-
-
 def _find_account(client: "ApiClient", account_id: str) -> dict[str, Any]:
     """Return a mailbox that the caller may use or, as an administrator, may only manage.
 
     Raises Failure if there is no such mailbox.
     """
-    from mailbox_appliance.client.http import ApiRequest
-
     try:
-        found: dict[str, Any] = client.call(
-            ApiRequest(GET_OWN_ACCOUNT.method, fill_path(GET_OWN_ACCOUNT.path, {"accountId": account_id}))
-        )["data"]
+        found: dict[str, Any] = GET_OWN_ACCOUNT.ask(client, accountId=account_id)["data"]
         return found
     except Failure as failure:
-        credential = client.call(ApiRequest(GET_CALLER.method, GET_CALLER.path))["data"]["credential"]
+        credential = GET_CALLER.ask(client)["data"]["credential"]
         scope = credential["accountIds"]
         if "admin.accounts" not in credential["capabilities"] or (scope is not None and account_id not in scope):
             raise
-        every = output.items_of(client.call(ApiRequest(LIST_ALL_ACCOUNTS.method, LIST_ALL_ACCOUNTS.path))) or []
-        for one in every:
+        for one in output.items_of(LIST_ALL_ACCOUNTS.ask(client)) or []:
             if one["id"] == account_id:
                 return dict(one)
         raise failure from None
@@ -145,10 +127,6 @@ ADDRESSES = Row(
 #: The default ports of `accounts add` by security (RFC 8314 3.2 and 3.3, RFC 6409).
 _USUAL_PORTS = {"imap": {"tls": 993, "starttls": 143}, "smtp": {"tls": 465, "starttls": 587}}
 _ADD_COMMAND = ("mailbox-appliance", "accounts", "add")
-
-
-def _discovery_body(_invocation: Invocation, given: Given) -> Any:
-    return {"email": given["email"]}
 
 
 def _discovery_text(found: Any) -> str:
@@ -212,7 +190,7 @@ DISCOVER = Row(
     " directory. It connects to no mail server and stores nothing. The most likely servers come first.",
     (click.Argument(["email"], metavar="ADDRESS"),),
     view=_discovery_text,
-    body=_discovery_body,
+    body=lambda _, given: {"email": given["email"]},
     waiting_for="Searching for mail servers…",
 )
 
@@ -245,7 +223,6 @@ SIGN_IN_AGAIN_OPTIONS: tuple[click.Parameter, ...] = (
     ),
     *_SIGN_IN_WAYS,
 )
-GET_ACCOUNT = Call("GET", "/accounts/{accountId}")
 #: The calls of a sign-in.
 SIGN_IN_CALLS = (oauth_sign_in.BEGIN_SIGN_IN, oauth_sign_in.FINISH_SIGN_IN)
 _SIGN_IN_NAMES = ("provider", "paste", "device", "begin", "finish", "email", "display_name")
@@ -276,8 +253,7 @@ def connect_by_sign_in(invocation: Invocation, given: Given) -> int:
         )
     else:
         answer = oauth_sign_in.sign_in(invocation, provider, _sign_in_way(given, provider), wanted)
-    output.show_answer(invocation, answer)
-    return 0
+    return output.show_answer(invocation, answer)
 
 
 def find_account_to_sign_in(invocation: Invocation, given: Given) -> Any:
@@ -291,13 +267,9 @@ def find_account_to_sign_in(invocation: Invocation, given: Given) -> Any:
     if not is_asked and given_options(given, *_SIGN_IN_AGAIN_NAMES):
         return None
     _refuse_beside(given, "--sign-in", _SIGN_IN_AGAIN_NAMES)
-    from mailbox_appliance.client.http import ApiRequest
-
     client = invocation.client()
     account_id = resolve_account(client, wanted_mailbox(given))
-    account = client.call(ApiRequest(GET_ACCOUNT.method, fill_path(GET_ACCOUNT.path, {"accountId": account_id})))[
-        "data"
-    ]
+    account = GET_OWN_ACCOUNT.ask(client, accountId=account_id)["data"]
     given["account"], given["mailbox"] = account_id, None
     if account["provider"] in PROVIDERS and (is_asked or account["status"] == "reauth_required"):
         return account
@@ -309,9 +281,9 @@ def find_account_to_sign_in(invocation: Invocation, given: Given) -> Any:
 def sign_in_again(invocation: Invocation, given: Given, account: Any) -> int:
     """Reconnect the mailbox `account` by signing in at its provider; return the exit code."""
     way = _sign_in_way(given, account["provider"])
-    answer = oauth_sign_in.sign_in(invocation, account["provider"], way, {"accountId": account["id"]})
-    output.show_answer(invocation, answer)
-    return 0
+    return output.show_answer(
+        invocation, oauth_sign_in.sign_in(invocation, account["provider"], way, {"accountId": account["id"]})
+    )
 
 
 def _sign_in_way(given: Given, provider: str) -> SignInWay:
@@ -390,8 +362,6 @@ RECONNECT_OPTIONS: tuple[click.Parameter, ...] = (
 
 def connection_body(invocation: Invocation, given: Given) -> Any:
     """Return the request body that connects a mailbox (POST /accounts), from the options or from --input."""
-    if (whole := read_whole_body(invocation.terminal, given)) is not None:
-        return whole
     refuse_sign_in_options(given)
     require_options(given, "email")
     if given["imap_host"] is None and given["smtp_host"] is None:
@@ -405,18 +375,12 @@ def connection_body(invocation: Invocation, given: Given) -> Any:
     return body if given["display_name"] is None else {**body, "displayName": given["display_name"]}
 
 
-def member_connection_body(invocation: Invocation, given: Given) -> Any:
-    """Return the request body with which an administrator connects a mailbox for a member (POST /admin/accounts)."""
-    body = connection_body(invocation, {**given, "owner": None})
-    if isinstance(body, bytes):
-        body = read_object(body, given["input_"])
-    return {**body, "ownerMemberId": resolve_member(invocation.client(), given["owner"])}
+def _owner_field(invocation: Invocation, given: Given) -> dict[str, Any]:
+    return {"ownerMemberId": resolve_member(invocation.client(), given["owner"])}
 
 
 def reconnection_body(invocation: Invocation, given: Given) -> Any:
     """Return the request body of POST /accounts/{accountId}/reconnect, with only the fields to change."""
-    if (whole := read_whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
-        return whole
     fields = ("host", "port", "security", "username")
     body: dict[str, dict[str, Any]] = {
         kind: {field: given[f"{kind}_{field}"] for field in fields if given[f"{kind}_{field}"] is not None}
@@ -454,24 +418,17 @@ MAP_OPTIONS: tuple[click.Parameter, ...] = (
 )
 
 
-def folder_mapping_body(invocation: Invocation, given: Given) -> Any:
+def folder_mapping_body(_invocation: Invocation, given: Given) -> Any:
     """Return the request body that assigns folders to roles such as Sent (PATCH /accounts/{accountId}/imap/folders).
 
     It has only the roles to change: the folder for each, or null to clear the role.
     """
-    if (whole := read_whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
-        return whole
     named = {role: given[role] for role in ROLES if given[role] is not None}
     if twice := named.keys() & set(given["clear"]):
         raise wrong_usage(f"--{min(twice)} and --clear {min(twice)} cannot be combined.", "option:--clear")
     if not named and not given["clear"]:
         raise wrong_usage("Nothing to change: name a folder, such as --sent PATH, or --clear a role.")
     return {**named, **dict.fromkeys(given["clear"])}
-
-
-def _name_body(_invocation: Invocation, given: Given) -> Any:
-    """Return the request body that renames a mailbox (PATCH /accounts/{accountId}). An empty name becomes null."""
-    return {"displayName": given["display_name"] or None}
 
 
 _COLUMNS = ("id", "email", "displayName", "provider", "status", "lastSyncAt")
@@ -491,9 +448,7 @@ ADD = Row(
     timeout=180.0,
     waiting_for="Signing in to both servers…",
 )
-ADD_FOR = Row(
-    "add", Call("POST", "/admin/accounts"), "", body=member_connection_body, timeout=180.0, waiting_for=ADD.waiting_for
-)
+ADD_FOR = replace(ADD, call=Call("POST", "/admin/accounts"), more_body=_owner_field)
 RECONNECT = Row(
     "reconnect",
     Call("POST", "/accounts/{accountId}/reconnect"),
@@ -515,7 +470,7 @@ RENAME = Row(
         MAILBOX,
         click.Option(["--display-name"], required=True, metavar="NAME", help="New display name; '' removes it."),
     ),
-    body=_name_body,
+    body=lambda _, given: {"displayName": given["display_name"] or None},
 )
 REMOVE = Row(
     "remove",
@@ -542,10 +497,6 @@ MAP_FOLDERS = Row(
 )
 
 
-def _list_accounts(invocation: Invocation, everybody: bool) -> int:
-    return execute(LIST_ALL if everybody else LIST, invocation, {})
-
-
 def _add_account(invocation: Invocation, **given: Any) -> int:
     if given["provider"] is not None:
         return connect_by_sign_in(invocation, given)
@@ -561,13 +512,13 @@ accounts = group(
     "accounts",
     "Manage mailboxes: connect, share, reconnect, remove.",
     [
-        command("list", _list_accounts, LIST.help, LIST.parameters),
+        either(LIST, LIST_ALL, "everybody"),
         SHOW.command(),
         command("add", _add_account, ADD.help, ADD.parameters),
         DISCOVER.command(),
         RENAME.command(),
         command("reconnect", _reconnect_account, RECONNECT.help, RECONNECT.parameters),
-        access_command(),
+        command("access", _change_access, ACCESS.help, ACCESS.parameters),
         REMOVE.command(),
         FOLDERS.command(),
         MAP_FOLDERS.command(),

@@ -11,10 +11,10 @@ from typing import Any, BinaryIO
 import click
 
 from mailbox_appliance.cli import context, output
-from mailbox_appliance.cli.command_table import ALL_PAGES, Call, Given, Row, execute
+from mailbox_appliance.cli.command_table import ALL_PAGES, Call, Given, Row, execute, resolve_member
 from mailbox_appliance.cli.context import Invocation, names_other_appliance
 from mailbox_appliance.cli.groups import command, group
-from mailbox_appliance.cli.inputs import INPUT_OPTION, read_whole_body, require_options, resolve_member
+from mailbox_appliance.cli.inputs import INPUT_OPTION, require_options
 from mailbox_appliance.client import local
 from mailbox_appliance.client.errors import INPUT, INTERNAL, Failure, wrong_usage
 
@@ -79,19 +79,12 @@ def _list_events(invocation: Invocation, mine: bool, **given: Any) -> int:
 
 
 def _verify_audit(invocation: Invocation) -> int:
-    if _is_running(invocation):
+    if names_other_appliance(invocation) or local.find_running(invocation.data_directory()) is not None:
         return execute(VERIFY_AUDIT, invocation, {})
     folder, verify = invocation.data_directory(), invocation.service("verify_audit_on_files")
-    answer = context.call_with_passphrase(invocation, lambda passphrase: verify(folder, passphrase), from_stdin=False)
-    output.show_answer(invocation, answer, (), output.render_record, _audit_verdict)
+    answer = context.call_with_passphrase(invocation, lambda passphrase, _: verify(folder, passphrase))
+    output.show_answer(invocation, answer, remark=_audit_verdict)
     return _audit_exit_code(answer)
-
-
-def _is_running(invocation: Invocation) -> bool:
-    """Whether there is an appliance to send requests to: the command names a remote one, or one runs on the data
-    directory.
-    """
-    return names_other_appliance(invocation) or local.find_running(invocation.data_directory()) is not None
 
 
 audit = group(
@@ -157,8 +150,6 @@ OAUTH_APP_OPTIONS: tuple[click.Parameter, ...] = (
 
 def oauth_app_body(invocation: Invocation, given: Given) -> Any:
     """Return the request body that sets a provider's OAuth application (PUT /admin/oauth-apps/{provider})."""
-    if (whole := read_whole_body(invocation.terminal, given, "provider")) is not None:
-        return whole
     require_options(given, "client_id")
     chosen = [name for name in ("client_secret_stdin", "keep_client_secret", "public_client") if given[name]]
     if len(chosen) > 1:
@@ -202,13 +193,7 @@ oauth_apps = group(
 _PATCH_SETTINGS = Call("PATCH", "/admin/settings")
 
 
-def _settings_body(invocation: Invocation, given: Given) -> Any:
-    """Return the request body that changes settings (PATCH /admin/settings).
-
-    It is the body given with --input or, without that, one setting with the name and value from the arguments.
-    """
-    if (whole := read_whole_body(invocation.terminal, given)) is not None:
-        return whole
+def _settings_body(_invocation: Invocation, given: Given) -> Any:
     if given["name"] is None or given["value"] is None:
         raise wrong_usage("Missing setting or value. `settings show` lists the settings.", "argument:NAME VALUE")
     return {given["name"]: parse_setting(given["name"], given["value"])}
@@ -238,10 +223,6 @@ def _invalid_value(name: str, kind: str, text: str) -> Failure:
     return wrong_usage(f"{name} must be {kind} (got {text!r}).", "argument:VALUE")
 
 
-def _reset_body(_invocation: Invocation, given: Given) -> Any:
-    return dict.fromkeys(given["names"])
-
-
 _SETTINGS_HELP = (
     "The output shows all settings with their new values. Settings that come from the environment or the command line"
     " cannot be changed (409)."
@@ -268,7 +249,7 @@ SETTINGS_ROWS = (
         _PATCH_SETTINGS,
         f"Reset settings to their values in config.toml.\n\n{_SETTINGS_HELP}",
         (click.Argument(["names"], metavar="NAME...", nargs=-1, required=True),),
-        body=_reset_body,
+        body=lambda _, given: dict.fromkeys(given["names"]),
     ),
 )
 settings = group(

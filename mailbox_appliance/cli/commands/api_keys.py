@@ -4,17 +4,10 @@ from typing import Any
 
 import click
 
-from mailbox_appliance.cli.command_table import Call, Given, Row, execute, resolve_account
+from mailbox_appliance.cli.command_table import Call, Given, Row, either, resolve_account, resolve_member
 from mailbox_appliance.cli.context import Invocation
-from mailbox_appliance.cli.groups import command, group
-from mailbox_appliance.cli.inputs import (
-    INPUT_OPTION,
-    given_options,
-    read_object,
-    read_whole_body,
-    require_options,
-    resolve_member,
-)
+from mailbox_appliance.cli.groups import group
+from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, require_options
 from mailbox_appliance.client.errors import wrong_usage
 
 PROFILES = ("read-only", "read-write", "full")
@@ -75,27 +68,17 @@ def _shown_once(_answer: Any) -> str:
 
 
 def _new_key_body(invocation: Invocation, given: Given) -> Any:
-    """Return the request body that creates an API key of the caller (POST /me/api-keys)."""
-    if (whole := read_whole_body(invocation.terminal, given, "member")) is not None:
-        return whole
     require_options(given, "name")
     if not given["profile"] and not given["capabilities"]:
         raise wrong_usage("Missing permissions: add --profile, or --capability (repeatable).", "option:--profile")
     return {"name": given["name"], **_permissions(invocation, given)}
 
 
-def _new_member_key_body(invocation: Invocation, given: Given) -> Any:
-    """Return the request body that creates an API key for another member (POST /admin/api-keys)."""
-    body = _new_key_body(invocation, given)
-    if isinstance(body, bytes):
-        body = read_object(body, given["input_"])
-    return {**body, "memberId": resolve_member(invocation.client(), given["member"])}
+def _owner_field(invocation: Invocation, given: Given) -> dict[str, Any]:
+    return {"memberId": resolve_member(invocation.client(), given["member"])}
 
 
 def _change_body(invocation: Invocation, given: Given) -> Any:
-    """Return the request body with the changes to an API key (PATCH /admin/api-keys/{keyId})."""
-    if (whole := read_whole_body(invocation.terminal, given, "key_id")) is not None:
-        return whole
     if not given_options(given, "key_id"):
         raise wrong_usage("Nothing to change: add an option such as --profile read-only.", "option:--profile")
     return _permissions(invocation, given)
@@ -112,7 +95,10 @@ def _permissions(invocation: Invocation, given: Given) -> dict[str, Any]:
     if given.get("all_accounts"):
         body["accounts"] = None
     elif given["accounts"] or given["no_accounts"]:
-        body["accounts"] = [_resolve_accounts(invocation, one) for one in given["accounts"]]
+        # An ID is sent as it is, so a key that may not list mailboxes needs no client here.
+        body["accounts"] = [
+            resolve_account(invocation.client(), one) if "@" in one else one for one in given["accounts"]
+        ]
     return body
 
 
@@ -122,10 +108,6 @@ def _refuse_both(given: Given, *names: str) -> None:
     both = [options.get(name, f"--{name.replace('_', '-')}") for name in names if given.get(name)]
     if len(both) > 1:
         raise wrong_usage(f"{both[0]} and {both[1]} cannot be combined.", f"option:{both[1]}")
-
-
-def _resolve_accounts(invocation: Invocation, wanted: str) -> str:
-    return resolve_account(invocation.client(), wanted) if "@" in wanted else wanted
 
 
 _COLUMNS = ("id", "name", "permissionProfile", "capabilities", "accountIds", "lastUsedAt")
@@ -141,7 +123,9 @@ CREATE = Row(
     remark=_shown_once,
     body=_new_key_body,
 )
-CREATE_OF = Row("create", Call("POST", "/admin/api-keys"), "", remark=_shown_once, body=_new_member_key_body)
+CREATE_OF = Row(
+    "create", Call("POST", "/admin/api-keys"), "", remark=_shown_once, body=_new_key_body, more_body=_owner_field
+)
 UPDATE = Row(
     "update",
     Call("PATCH", "/admin/api-keys/{keyId}"),
@@ -159,23 +143,13 @@ REVOKE_ANY = Row("revoke", Call("DELETE", "/admin/api-keys/{keyId}"), "")
 API_KEY_ROWS = (LIST, LIST_ALL, CREATE, CREATE_OF, UPDATE, REVOKE, REVOKE_ANY)
 
 
-def _own_or_all(own: Row, others: Row) -> click.Command:
-    """Return a command that makes one of two calls: `others` if --member or --all-members is given, else `own`."""
-
-    def act(invocation: Invocation, **given: Any) -> int:
-        is_about_others = given.pop("all_members", False) or given.get("member") is not None
-        return execute(others if is_about_others else own, invocation, given)
-
-    return command(own.name, act, own.help, own.parameters)
-
-
 api_keys = group(
     "api-keys",
     "Manage API keys for programs and AI agents.",
     [
-        _own_or_all(LIST, LIST_ALL),
-        _own_or_all(CREATE, CREATE_OF),
+        either(LIST, LIST_ALL, "all_members"),
+        either(CREATE, CREATE_OF, "member"),
         UPDATE.command(),
-        _own_or_all(REVOKE, REVOKE_ANY),
+        either(REVOKE, REVOKE_ANY, "all_members"),
     ],
 )

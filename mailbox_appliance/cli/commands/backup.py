@@ -3,6 +3,8 @@
 Most can ask a running appliance or, if none is running, work on the files of the data directory.
 """
 
+import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,22 +13,81 @@ from typing import Any
 
 import click
 
-from mailbox_appliance.cli import backup_ids, context, output
+from mailbox_appliance.cli import context, output
 from mailbox_appliance.cli.command_table import (
     ALL_PAGES,
     DEFAULT_ALL,
     Call,
-    Given,
     Row,
     execute,
     fill_path,
     show_store_progress,
 )
 from mailbox_appliance.cli.commands.emails import SAVE_OPTIONS
-from mailbox_appliance.cli.context import LONG_WORK_SECONDS, Invocation, names_other_appliance, operator_client
+from mailbox_appliance.cli.context import (
+    LONG_WORK_SECONDS,
+    Invocation,
+    TellProgress,
+    names_other_appliance,
+    operator_client,
+)
 from mailbox_appliance.cli.groups import command, group
-from mailbox_appliance.client.errors import INTERNAL, INTERRUPTED, NETWORK, Failure, wrong_usage
-from mailbox_appliance.client.http import ApiClient, ApiRequest
+from mailbox_appliance.client.errors import INPUT, INTERNAL, INTERRUPTED, NETWORK, Failure, wrong_usage
+from mailbox_appliance.client.http import ApiClient
+from mailbox_appliance.system import files
+
+# --- Backups: their IDs, files and contents ---
+
+
+_LONGEST_SHOWN = 200
+_FOLDER = "backups"
+_BACKUP_ID = re.compile(r"bak_[0-9a-z]+")
+
+
+def _is_backup_id(name: str) -> bool:
+    """Whether the text is the ID of a backup in the data directory (`bak_1`) rather than a file name (`./bak_1`)."""
+    return _BACKUP_ID.fullmatch(name) is not None
+
+
+def _find_backup_file(invocation: Invocation, name: str) -> Path:
+    """Return the path of a backup file. `name`: a path, or the bare name of a file in `backups/`, as `backup list`
+    shows it.
+
+    Raises Failure if the file is missing, unreadable or not a regular file.
+    """
+    file = Path(name).expanduser().absolute()
+    among_them = invocation.data_directory() / _FOLDER / name
+    if Path(name).name == name and not os.path.lexists(file) and os.path.lexists(among_them):
+        file = among_them
+    shown = output.one_line(name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}...")
+    try:
+        os.close(files.open_regular(file))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        hint = "`backup list` shows the IDs of backups, which start with bak_, and their file names."
+        raise Failure("invalid_request", f"No file {shown} exists. {hint}", INPUT) from error
+    except OSError as error:
+        if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113 - never raise
+            raise Failure("not_a_backup", f"{shown} is not a backup: it is not a regular file.", INPUT) from error
+        raise Failure("invalid_request", f"{shown} cannot be read: {error.strerror}.", INPUT) from error
+    return file
+
+
+def _summary_sentence(answer: Any) -> str:
+    """Return a sentence about a verified backup: whether it is usable, and the members, mailboxes and messages in
+    it.
+    """
+    told = answer["data"]
+    if not told["ok"]:
+        return "The files match the backup, but they are not a usable store.\n"
+    nouns = {"member": "members", "account": "mailboxes", "message": "messages"}
+    counts = ", ".join(_count_text(told[f"{noun}s"], noun, plural) for noun, plural in nouns.items())
+    return f"The backup is intact and holds {counts}.\n"
+
+
+def _count_text(count: int, noun: str, plural: str) -> str:
+    one = "mailbox" if noun == "account" else noun
+    return f"{count:,} {one if count == 1 else plural}"
+
 
 # --- `backup restore --online`: an administrator restores a running appliance ---
 #
@@ -45,7 +106,7 @@ def restore_online(invocation: Invocation, backup: str, *, dry_run: bool, yes: b
 
     `yes`: do not ask for confirmation. Raises Failure if the restore fails.
     """
-    if not backup_ids.is_backup_id(backup):
+    if not _is_backup_id(backup):
         raise wrong_usage("--online requires the ID of a backup of that appliance. `backup list` shows the IDs.")
     client = invocation.client()
     terminal = invocation.terminal
@@ -58,23 +119,16 @@ def restore_online(invocation: Invocation, backup: str, *, dry_run: bool, yes: b
             raise Failure("interrupted", "Nothing was restored.", INTERRUPTED)
     log = None if dry_run else _RestoreLog(client, backup, _find_known_rows(client, backup))
 
-    def opening(passphrase: str | None) -> Any:
+    def opening(passphrase: str | None, _: TellProgress) -> Any:
         body = {"backupId": backup, "dryRun": dry_run} | ({} if passphrase is None else {"passphrase": passphrase})
         with show_store_progress(invocation, client, "Reading the backup…"):
-            return client.call(
-                ApiRequest(START_RESTORE.method, START_RESTORE.path, body=body, timeout=LONG_WORK_SECONDS)
-            )
+            return START_RESTORE.ask(client, body, timeout=LONG_WORK_SECONDS)
 
     answer = context.call_with_passphrase(invocation, opening, from_stdin=passphrase_stdin)
     outcome = _wait_for_outcome(invocation, log) if log is not None else "nothing"
-    output.show_answer(
-        invocation,
-        answer,
-        (),
-        output.render_record,
-        lambda answer: backup_ids.summary_sentence(answer) + _OUTCOME_TEXTS[outcome],
+    return output.show_answer(
+        invocation, answer, remark=lambda answer: _summary_sentence(answer) + _OUTCOME_TEXTS[outcome]
     )
-    return 0
 
 
 _OUTCOME_TEXTS = {
@@ -114,7 +168,7 @@ def _restore_rows(client: ApiClient, backup: str) -> dict[str, str]:
     """Return the outcomes of restores of this backup, by ID of the audit row. Only the newest 100 audit rows are
     searched.
     """
-    answer = client.call(ApiRequest(LIST_AUDIT_EVENTS.method, LIST_AUDIT_EVENTS.path, (("limit", "100"),)))
+    answer = LIST_AUDIT_EVENTS.ask(client, query=(("limit", "100"),))
     about = (one for one in output.items_of(answer) or () if output.look_up(one, "target.id") == backup)
     return {one["id"]: one["outcome"] for one in about if one["action"] == "backup.restore"}
 
@@ -168,20 +222,23 @@ def _restore(
         raise wrong_usage("--to unpacks a local backup and cannot be combined with --online.", "option:--online")
     if online:
         return restore_online(invocation, backup, dry_run=dry_run, yes=yes, passphrase_stdin=passphrase_stdin)
-    named, folder = _resolve_backup(invocation, backup), invocation.data_directory()
+    named = backup if _is_backup_id(backup) else _find_backup_file(invocation, backup)
+    folder = invocation.data_directory()
     if to is None and names_other_appliance(invocation):
-        raise _other_appliance_failure(folder)
-    name = "restore_on_files" if to is None else "unpack_backup"
-    service = invocation.service(name)
+        message = (
+            "The appliance in use is not the one on this computer. Restore it with --online, or restore the files in"
+            f" {folder} with --instance local."
+        )
+        raise wrong_usage(message, "option:--online")
+    service = invocation.service("restore_on_files" if to is None else "unpack_backup")
     unasked: list[str] = []
 
-    def opening(passphrase: str | None) -> Any:
-        with invocation.terminal.progress_bar() as tell:
-            if to is not None:
-                there = Path(to).expanduser().absolute()
-                return service(folder, named, there, passphrase, dry_run=dry_run, progress=tell)
-            give_up = None if yes else _ask_to_give_up(invocation, unasked)
-            return service(folder, named, passphrase, dry_run=dry_run, progress=tell, give_up=give_up)
+    def opening(passphrase: str | None, tell: TellProgress) -> Any:
+        if to is not None:
+            there = Path(to).expanduser().absolute()
+            return service(folder, named, there, passphrase, dry_run=dry_run, progress=tell)
+        give_up = None if yes else _ask_to_give_up(invocation, unasked)
+        return service(folder, named, passphrase, dry_run=dry_run, progress=tell, give_up=give_up)
 
     try:
         answer = context.call_with_passphrase(invocation, opening, from_stdin=passphrase_stdin)
@@ -192,19 +249,7 @@ def _restore(
         if to is None and getattr(problem, "code", None) == "store_in_use":
             raise Failure("store_in_use", f"{problem} Or restore while it runs, with --online.", INTERNAL) from problem
         raise
-    output.show_answer(invocation, answer, (), output.render_record, _result_remark(to, dry_run))
-    return 0
-
-
-def _other_appliance_failure(folder: Path) -> Failure:
-    """Return the error for a restore without --online that would replace the wrong files: those in the local data
-    directory (`folder`), although the user's current appliance is another one.
-    """
-    message = (
-        "The appliance in use is not the one on this computer. Restore it with --online, or restore the files in"
-        f" {folder} with --instance local."
-    )
-    return wrong_usage(message, "option:--online")
+    return output.show_answer(invocation, answer, remark=_result_remark(to, dry_run))
 
 
 def _ask_to_give_up(invocation: Invocation, unasked: list[str]) -> Callable[[str], bool]:
@@ -235,11 +280,7 @@ def _result_remark(to: str | None, dry_run: bool) -> output.Remark:
         done = (
             "Nothing was changed.\n" if to is None else f"The backup would be unpacked in {to}. Nothing was changed.\n"
         )
-    return lambda answer: backup_ids.summary_sentence(answer) + done
-
-
-def _resolve_backup(invocation: Invocation, backup: str) -> str | Path:
-    return backup if backup_ids.is_backup_id(backup) else backup_ids.resolve_backup_file(invocation, backup)
+    return lambda answer: _summary_sentence(answer) + done
 
 
 restore = command(
@@ -270,8 +311,6 @@ restore = command(
 # --- `backup create`, `list`, `verify` and `download` ---
 
 
-Tell = Callable[[str, int, int], None]
-
 _BACKUP_COLUMNS = ("id", "createdAt", "reason", "format", "sizeBytes", "passphraseProtected", "fileName")
 CREATE_BACKUP = Call("POST", "/admin/backups")
 DOWNLOAD_BACKUP = Call("GET", "/admin/backups/{backupId}")
@@ -285,30 +324,18 @@ _ID_OR_FILE = click.Argument(["backup"], metavar="ID|FILE")
 
 
 def _create_backup(invocation: Invocation, with_passphrase: bool, passphrase_stdin: bool) -> int:
-    passphrase = _backup_passphrase(invocation, asks=with_passphrase, from_stdin=passphrase_stdin)
+    # A passphrase in the environment alone is not used, since it may be that of the store's key.
+    is_asked = with_passphrase or passphrase_stdin
+    passphrase = context.read_new_passphrase(invocation, from_stdin=passphrase_stdin) if is_asked else None
     client = operator_client(invocation)
     if client is not None:
-        answer = _call_appliance(
-            invocation, client, CREATE_BACKUP.method, CREATE_BACKUP.path, passphrase, "Creating a backup…"
-        )
+        answer = _call_appliance(invocation, client, CREATE_BACKUP, passphrase, "Creating a backup…")
     else:
         folder, create = invocation.data_directory(), invocation.service("create_backup_on_files")
-
-        def opening(of_store: str | None) -> Any:
-            with invocation.terminal.progress_bar() as tell:
-                return create(folder, passphrase, of_store=of_store, progress=tell)
-
-        answer = context.call_with_passphrase(invocation, opening, from_stdin=False)
-    output.show_answer(invocation, answer)
-    return 0
-
-
-def _backup_passphrase(invocation: Invocation, *, asks: bool, from_stdin: bool) -> str | None:
-    """Return the passphrase for a new backup; None if neither `asks` (--passphrase) nor `from_stdin` is set.
-
-    A passphrase in the environment alone is not used, since it may be that of the store's key.
-    """
-    return context.read_new_passphrase(invocation, from_stdin=from_stdin) if asks or from_stdin else None
+        answer = context.call_with_passphrase(
+            invocation, lambda of_store, tell: create(folder, passphrase, of_store=of_store, progress=tell)
+        )
+    return output.show_answer(invocation, answer)
 
 
 def _list_backups(invocation: Invocation, **given: Any) -> int:
@@ -316,52 +343,32 @@ def _list_backups(invocation: Invocation, **given: Any) -> int:
     if client is not None:
         return execute(LIST_BACKUPS, invocation, given, client)
     find = invocation.service("list_backups_on_files")
-    answer = find(invocation.data_directory(), limit=_page_limit(given), cursor=given.get("cursor"))
-    output.show_answer(invocation, answer, LIST_BACKUPS.columns, LIST_BACKUPS.view, LIST_BACKUPS.remark)
-    return 0
-
-
-def _page_limit(given: Given) -> int:
-    """Return the number of backups to list at once, if the list is made from files. Unlike the API, it has no upper
-    limit.
-    """
+    # Unlike a page of the API, this one has no upper limit.
     whole = given.get("max_results") or (DEFAULT_ALL if given.get("all_pages") else None)
-    return int(whole or given.get("limit") or 50)
+    limit = int(whole or given.get("limit") or 50)
+    answer = find(invocation.data_directory(), limit=limit, cursor=given.get("cursor"))
+    return output.show_answer(invocation, answer, LIST_BACKUPS.columns)
 
 
 def _verify_backup(invocation: Invocation, backup: str, passphrase_stdin: bool) -> int:
-    opening = _verify_by_id(invocation, backup) if backup_ids.is_backup_id(backup) else _verify_file(invocation, backup)
+    if not _is_backup_id(backup):
+        # Only the file is used: neither a running appliance nor a store is necessary.
+        opening = _verify_files(invocation, "verify_backup_file", _find_backup_file(invocation, backup))
+    elif (client := operator_client(invocation)) is None:
+        opening = _verify_files(invocation, "verify_backup_on_files", invocation.data_directory(), backup)
+    else:
+        asked = client
+
+        def opening(passphrase: str | None, _: TellProgress) -> Any:
+            return _call_appliance(invocation, asked, VERIFY_BACKUP, passphrase, "Reading the backup…", backupId=backup)
+
     answer = context.call_with_passphrase(invocation, opening, from_stdin=passphrase_stdin)
-    output.show_answer(invocation, answer, (), output.render_record, backup_ids.summary_sentence)
-    return 0
+    return output.show_answer(invocation, answer, remark=_summary_sentence)
 
 
-def _verify_by_id(invocation: Invocation, backup: str) -> Callable[[str | None], Any]:
-    """Return a function that takes a passphrase or None and verifies this backup of the data directory."""
-    client = operator_client(invocation)
-    if client is None:
-        return _with_files(invocation, "verify_backup_on_files", invocation.data_directory(), backup)
-    asked, path = client, fill_path(VERIFY_BACKUP.path, {"backupId": backup})
-    return lambda passphrase: _call_appliance(
-        invocation, asked, VERIFY_BACKUP.method, path, passphrase, "Reading the backup…"
-    )
-
-
-def _verify_file(invocation: Invocation, name: str) -> Callable[[str | None], Any]:
-    """Return a function that takes a passphrase or None and verifies a backup file. It uses only that file: no running
-    appliance and no store is necessary.
-    """
-    return _with_files(invocation, "verify_backup_file", backup_ids.resolve_backup_file(invocation, name))
-
-
-def _with_files(invocation: Invocation, service: str, *what: Any) -> Callable[[str | None], Any]:
+def _verify_files(invocation: Invocation, service: str, *what: Any) -> Callable[[str | None, TellProgress], Any]:
     verify = invocation.service(service)
-
-    def opening(passphrase: str | None) -> Any:
-        with invocation.terminal.progress_bar() as tell:
-            return verify(*what, passphrase, progress=tell)
-
-    return opening
+    return lambda passphrase, tell: verify(*what, passphrase, progress=tell)
 
 
 def _download_backup(invocation: Invocation, backup_id: str, output: str | None, force: bool) -> int:
@@ -370,18 +377,18 @@ def _download_backup(invocation: Invocation, backup_id: str, output: str | None,
 
     `output`: the target file or folder. `force`: replace an existing file.
     """
-    from mailbox_appliance.cli import files
+    from mailbox_appliance.cli.files import save_download
 
     path = fill_path(DOWNLOAD_BACKUP.path, {"backupId": backup_id})
-    return files.save_download(invocation, invocation.client(), path, output, force=force, otherwise=backup_id)
+    return save_download(invocation, invocation.client(), path, output, force=force, otherwise=backup_id)
 
 
 def _call_appliance(
-    invocation: Invocation, client: ApiClient, method: str, path: str, passphrase: str | None, waiting_for: str
+    invocation: Invocation, client: ApiClient, call: Call, passphrase: str | None, waiting_for: str, **values: Any
 ) -> Any:
     body = {} if passphrase is None else {"passphrase": passphrase}
     with show_store_progress(invocation, client, waiting_for):
-        return client.call(ApiRequest(method, path, body=body, timeout=LONG_WORK_SECONDS))
+        return call.ask(client, body, timeout=LONG_WORK_SECONDS, **values)
 
 
 backup = group(

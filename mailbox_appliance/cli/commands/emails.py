@@ -53,19 +53,15 @@ def actions_exit(answer: Any) -> int:
     return UNCERTAIN if any(parts) else 0
 
 
-def _simple_body(action: str) -> _Body:
-    return lambda _given: {"action": action}
-
-
-def _move_body(given: Given) -> dict[str, Any]:
-    return {"action": "move", "folder": given["folder"]}
-
-
 def _label_body(given: Given) -> dict[str, Any]:
     if bool(given["add"]) == bool(given["remove"]):
         raise wrong_usage("Use either --add or --remove; both can be repeated.", "option:--add")
     action, labels = ("addLabels", given["add"]) if given["add"] else ("removeLabels", given["remove"])
     return {"action": action, "labels": list(labels)}
+
+
+def _simple_body(action: str) -> _Body:
+    return lambda _given: {"action": action}
 
 
 ACTIONS = Call("POST", "/accounts/{accountId}/messages/actions")
@@ -81,7 +77,7 @@ _ACTION_TABLE = (
     (
         "move",
         "Move messages to another folder.",
-        _move_body,
+        lambda given: {"action": "move", "folder": given["folder"]},
         (click.Option(["--folder"], required=True, metavar="ID|ROLE|NAME", help="Target folder."),),
     ),
     (

@@ -15,7 +15,6 @@ from mailbox_appliance.cli.command_table import Call
 from mailbox_appliance.cli.context import Invocation, names_other_appliance, operator_client
 from mailbox_appliance.cli.groups import command, group
 from mailbox_appliance.client.errors import INPUT, Failure, wrong_usage
-from mailbox_appliance.client.http import ApiRequest
 from mailbox_appliance.system import files
 
 STATUS = Call("GET", "/admin/https")
@@ -34,27 +33,34 @@ _FILES = tuple(click.Argument([name], metavar=f"{name.upper()}-FILE") for name i
 _PASSPHRASE_OPTIONS = (context.PASSPHRASE_STDIN,)
 
 
-def _status(invocation: Invocation, passphrase_stdin: bool) -> int:
-    return _call_or_use_files(invocation, STATUS, None, "https_status_on_files", passphrase_stdin)
+def _use_https(call: Call, service: str, make_body: Callable[..., Any] = lambda: None) -> Callable[..., int]:
+    """Return a command that makes the call or, if no appliance is running, uses the service on the files.
+
+    `make_body`: makes the request body from the options.
+    """
+
+    def act(invocation: Invocation, passphrase_stdin: bool, **given: Any) -> int:
+        body, client = make_body(**given), operator_client(invocation)
+        if client is not None:
+            answer = call.ask(client, body)
+        else:
+            folder, use = invocation.data_directory(), invocation.service(service)
+            what = () if body is None else (body,)
+            answer = context.call_with_passphrase(
+                invocation, lambda passphrase, _: use(folder, *what, passphrase), from_stdin=passphrase_stdin
+            )
+        return output.show_answer(invocation, answer, remark=_next_steps_remark)
+
+    return act
 
 
-def _enable(invocation: Invocation, port: int | None, host: str | None, passphrase_stdin: bool) -> int:
+def _enable_body(port: int | None, host: str | None) -> dict[str, Any]:
     body = {"enabled": True, "port": port, "host": host}
-    given = {name: value for name, value in body.items() if value is not None}
-    return _call_or_use_files(invocation, CHANGE, given, "change_https_on_files", passphrase_stdin)
+    return {name: value for name, value in body.items() if value is not None}
 
 
-def _disable(invocation: Invocation, passphrase_stdin: bool) -> int:
-    return _call_or_use_files(invocation, CHANGE, {"enabled": False}, "change_https_on_files", passphrase_stdin)
-
-
-def _import(invocation: Invocation, certificate: str, key: str, passphrase_stdin: bool) -> int:
-    body = {"certificate": _read_pem(certificate, "CERTIFICATE"), "privateKey": _read_pem(key, "KEY")}
-    return _call_or_use_files(invocation, IMPORT, body, "import_certificate_on_files", passphrase_stdin)
-
-
-def _rotate(invocation: Invocation, passphrase_stdin: bool) -> int:
-    return _call_or_use_files(invocation, ROTATE, None, "rotate_certificate_on_files", passphrase_stdin)
+def _import_body(certificate: str, key: str) -> dict[str, str]:
+    return {"certificate": _read_pem(certificate, "CERTIFICATE"), "privateKey": _read_pem(key, "KEY")}
 
 
 def _fingerprint(invocation: Invocation) -> int:
@@ -64,13 +70,12 @@ def _fingerprint(invocation: Invocation) -> int:
     the data directory; if they have no certificate, one is created.
     """
     client = operator_client(invocation)
-    answer = None if client is None else client.call(ApiRequest(STATUS.method, STATUS.path))
+    answer = None if client is None else STATUS.ask(client)
     if answer is None or (_never_offered_remark(answer) and not names_other_appliance(invocation)):
         answer = invocation.service("https_fingerprint")(invocation.data_directory())
     else:
         answer = {**answer, "data": _certificate_remark(answer)}
-    output.show_answer(invocation, answer, (), lambda data: f"{data['fingerprint']}\n")
-    return 0
+    return output.show_answer(invocation, answer, view=lambda data: f"{data['fingerprint']}\n")
 
 
 def _never_offered_remark(answer: Any) -> bool:
@@ -82,19 +87,6 @@ def _certificate_remark(answer: Any) -> Any:
         why = answer.get("warnings") or ["The appliance has no certificate. Create one with `https enable`."]
         raise Failure("not_found", " ".join(why), INPUT)
     return answer["data"]["certificate"]
-
-
-def _call_or_use_files(invocation: Invocation, call: Call, body: Any, service: str, from_stdin: bool) -> int:
-    client = operator_client(invocation)
-    if client is not None:
-        answer = client.call(ApiRequest(call.method, call.path, body=body))
-    else:
-        folder, act = invocation.data_directory(), invocation.service(service)
-        given = () if body is None else (body,)
-        opening: Callable[[str | None], Any] = lambda passphrase: act(folder, *given, passphrase)  # noqa: E731
-        answer = context.call_with_passphrase(invocation, opening, from_stdin=from_stdin)
-    output.show_answer(invocation, answer, (), output.render_record, _next_steps_remark)
-    return 0
 
 
 def _next_steps_remark(answer: Any) -> str:
@@ -134,10 +126,15 @@ https = group(
     "https",
     "Manage HTTPS for remote access: enable, import, rotate.\n\nUsers who can read the data directory need no sign-in.",
     [
-        command("status", _status, "Show whether HTTPS is on, its address and certificate.", _PASSPHRASE_OPTIONS),
+        command(
+            "status",
+            _use_https(STATUS, "https_status_on_files"),
+            "Show whether HTTPS is on, its address and certificate.",
+            _PASSPHRASE_OPTIONS,
+        ),
         command(
             "enable",
-            _enable,
+            _use_https(CHANGE, "change_https_on_files", _enable_body),
             "Enable HTTPS (immediately if the appliance is running).\n\nIf there is no certificate yet, the appliance"
             " creates a self-signed one, valid for ten years; give clients its fingerprint. To use your own"
             " certificate, see `https import`.",
@@ -145,7 +142,7 @@ https = group(
         ),
         command(
             "disable",
-            _disable,
+            _use_https(CHANGE, "change_https_on_files", lambda: {"enabled": False}),
             "Disable HTTPS.\n\nRequests in progress are still answered. The certificate and the port are kept.",
             _PASSPHRASE_OPTIONS,
         ),
@@ -157,7 +154,7 @@ https = group(
         ),
         command(
             "import",
-            _import,
+            _use_https(IMPORT, "import_certificate_on_files", _import_body),
             "Import your own certificate and its key.\n\nBoth are PEM files, and they are copied. The certificate file"
             " starts with the server's certificate, followed by its issuers; the key has no passphrase. If a tool"
             " renews the files, make tls/cert.pem and tls/key.pem in the data directory links to them instead.",
@@ -165,7 +162,7 @@ https = group(
         ),
         command(
             "rotate",
-            _rotate,
+            _use_https(ROTATE, "rotate_certificate_on_files"),
             "Replace the certificate and its key with new ones.\n\nClients that pinned the old certificate refuse the"
             " new one until they sign in again with --fingerprint.",
             _PASSPHRASE_OPTIONS,

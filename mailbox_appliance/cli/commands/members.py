@@ -1,19 +1,18 @@
 """Commands about people: `members`, `sessions`, `profile`, `password`, `console`, `whoami`, `status`."""
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import click
 
 from mailbox_appliance.cli import output
-from mailbox_appliance.cli.command_table import Call, Given, Row, execute, fill_path
+from mailbox_appliance.cli.command_table import Call, Given, Row, either, execute
 from mailbox_appliance.cli.context import ENVIRONMENT_PREFIX, PASSWORD_VARIABLE, Invocation
 from mailbox_appliance.cli.groups import command, group
-from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, read_whole_body, require_options, resolve_member
+from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, require_options
 from mailbox_appliance.client.errors import Failure, wrong_usage
 
-MEMBER = click.Argument(["member"], metavar="ID|EMAIL")
+MEMBER = click.Argument(["member_id"], metavar="ID|EMAIL")
 _ROLES = click.Choice(("admin", "member"))
 _MEMBER_PATH = "/admin/members/{memberId}"
 _LINK_HELP = "Send them the link yourself; the appliance does not. They open it, or pass it to `mailbox-appliance {}`."
@@ -22,27 +21,15 @@ _LOCAL_LINK_WARNING = (
 )
 
 
-def _new_member_body(invocation: Invocation, given: Given) -> Any:
-    if (whole := read_whole_body(invocation.terminal, given)) is not None:
-        return whole
+def _new_member_body(_invocation: Invocation, given: Given) -> Any:
     require_options(given, "name", "email")
     return {"name": given["name"], "email": given["email"], "role": given["role"] or "member"}
 
 
-def _change_member_body(invocation: Invocation, given: Given) -> Any:
-    if (whole := read_whole_body(invocation.terminal, given)) is not None:
-        return whole
-    if not given_options(given):
+def _change_member_body(_invocation: Invocation, given: Given) -> Any:
+    if not given_options(given, "member_id"):
         raise wrong_usage("Nothing to change: add --name, --email or --role.", "option:--name")
     return {name: given[name] for name in ("name", "email", "role") if given[name] is not None}
-
-
-def _suspend_body(_invocation: Invocation, _given: Given) -> Any:
-    return {"status": "suspended"}
-
-
-def _activate_body(_invocation: Invocation, _given: Given) -> Any:
-    return {"status": "active"}
 
 
 def _link_remark(answer: Any) -> str:
@@ -64,18 +51,6 @@ def _is_loopback(base: str) -> bool:
 
     host = urlsplit(base).hostname or ""
     return host in ("localhost", "::1") or host.startswith("127.")
-
-
-def about_member(row: Row) -> click.Command:
-    """Return the command of a row whose path has `{memberId}`. The command accepts the member's ID or email address."""
-
-    def act(invocation: Invocation, member: str, **given: Any) -> int:
-        # Errors in the options are reported before any request.
-        body = row.body(invocation, given) if row.body is not None else None
-        asked = row if body is None else replace(row, body=lambda *_: body)
-        return execute(asked, invocation, {**given, "member_id": resolve_member(invocation.client(), member)})
-
-    return command(row.name, act, row.help, row.parameters)
 
 
 LIST_MEMBERS = Row(
@@ -119,14 +94,14 @@ MEMBER_ROWS = (
         Call("PATCH", _MEMBER_PATH),
         "Suspend a member.\n\nTheir sessions end at once. Their API keys do not work until they are active again.",
         (MEMBER,),
-        body=_suspend_body,
+        body=lambda *_: {"status": "suspended"},
     ),
     Row(
         "activate",
         Call("PATCH", _MEMBER_PATH),
         "Reactivate a suspended member.\n\nThey must sign in again.",
         (MEMBER,),
-        body=_activate_body,
+        body=lambda *_: {"status": "active"},
     ),
     Row(
         "invite",
@@ -152,11 +127,10 @@ MEMBER_ROWS = (
         (MEMBER,),
     ),
 )
-_SHOW_MEMBER, *_OTHER_MEMBER_COMMANDS = map(about_member, MEMBER_ROWS)
 members = group(
     "members",
     "Manage members: add, invite, update, suspend, remove.\n\nAdministrators only.",
-    [LIST_MEMBERS.command(), _SHOW_MEMBER, ADD_MEMBER.command(), *_OTHER_MEMBER_COMMANDS],
+    [row.command() for row in (LIST_MEMBERS, MEMBER_ROWS[0], ADD_MEMBER, *MEMBER_ROWS[1:])],
 )
 
 
@@ -225,44 +199,22 @@ def _show_about(invocation: Invocation) -> int:
 
 
 def _show_status(invocation: Invocation) -> int:
-    from mailbox_appliance.client.http import ApiRequest
-
     client = invocation.client()
-    answer = client.call(ApiRequest(STATUS.call.method, STATUS.call.path))
+    answer = STATUS.call.ask(client)
     output.show_answer(invocation, answer)
     trace = output.look_up(answer, "data.lastCrash.file")
     # Output that a script polls may not have been read by anyone.
     if trace is not None and invocation.terminal.stdout.isatty():
         with suppress(Failure):  # it is shown again next time
-            client.call(ApiRequest(DISMISS.method, fill_path(DISMISS.path, {"trace": str(trace)}), body={}))
+            DISMISS.ask(client, {}, trace=str(trace))
     return 0
-
-
-def _show_session(invocation: Invocation, **given: Any) -> int:
-    return execute(SHOW_SESSION_OF, invocation, _with_member_id(invocation, given))
-
-
-def _list_sessions(invocation: Invocation, **given: Any) -> int:
-    return execute(
-        LIST_SESSIONS if given["member_id"] is None else LIST_SESSIONS_OF,
-        invocation,
-        _with_member_id(invocation, given),
-    )
 
 
 def _revoke_sessions(invocation: Invocation, **given: Any) -> int:
     if given["session_id"] is None and given["member_id"] is None:
         raise wrong_usage("Missing session ID. `sessions list` shows yours.", "argument:SESSION-ID")
     others = REVOKE_SESSION_OF if given["session_id"] is not None else REVOKE_ALL_SESSIONS_OF
-    return execute(
-        REVOKE_SESSION if given["member_id"] is None else others, invocation, _with_member_id(invocation, given)
-    )
-
-
-def _with_member_id(invocation: Invocation, given: Given) -> Given:
-    """Return the option values, with the ID of the member whose ID or email address was given."""
-    wanted = given["member_id"]
-    return given if wanted is None else given | {"member_id": resolve_member(invocation.client(), wanted)}
+    return execute(REVOKE_SESSION if given["member_id"] is None else others, invocation, given)
 
 
 about = command(ABOUT.name, _show_about, ABOUT.help)
@@ -273,8 +225,8 @@ sessions = group(
     "sessions",
     "Manage sessions: list, show, revoke.",
     [
-        command("list", _list_sessions, LIST_SESSIONS.help, LIST_SESSIONS.parameters),
-        command("show", _show_session, SHOW_SESSION_OF.help, SHOW_SESSION_OF.parameters),
+        either(LIST_SESSIONS, LIST_SESSIONS_OF, "member_id"),
+        SHOW_SESSION_OF.command(),
         command("revoke", _revoke_sessions, REVOKE_SESSION.help, REVOKE_SESSION.parameters),
     ],
 )
@@ -286,16 +238,12 @@ sessions = group(
 _NEW_PASSWORD_VARIABLE = ENVIRONMENT_PREFIX + "NEW_PASSWORD"
 
 
-def _profile_body(invocation: Invocation, given: Given) -> Any:
-    """Return the request body that changes the caller's profile (PATCH /me)."""
-    if (whole := read_whole_body(invocation.terminal, given)) is not None:
-        return whole
+def _profile_body(_invocation: Invocation, given: Given) -> Any:
     require_options(given, "name")
     return {"name": given["name"]}
 
 
 def _password_body(invocation: Invocation, given: Given) -> Any:
-    """Return the request body that changes the caller's password (POST /me/password)."""
     terminal = invocation.terminal
     current = terminal.secret("Current password", PASSWORD_VARIABLE, from_stdin=given["password_stdin"])
     new = terminal.secret(

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import output
-from mailbox_appliance.cli.context import PASSPHRASE_STDIN, Invocation, call_with_passphrase
+from mailbox_appliance.cli.context import PASSPHRASE_STDIN, Invocation, TellProgress, call_with_passphrase
 from mailbox_appliance.cli.groups import command, group
 from mailbox_appliance.client.errors import INPUT, NETWORK, Failure, wrong_usage
 from mailbox_appliance.client.http import ApiClient, ApiRequest
@@ -45,7 +45,7 @@ def _run_serve(
         invocation.terminal.progress_steps,
     )
 
-    def serve_with(passphrase: str | None) -> int:
+    def serve_with(passphrase: str | None, _: TellProgress) -> int:
         return int(start(folder, flags=flags, ready_json=ready_json, passphrase=passphrase, showing=showing))
 
     return call_with_passphrase(invocation, serve_with, from_stdin=passphrase_stdin)
@@ -216,8 +216,7 @@ def _show_autostart_answer(invocation: Invocation, found: Any) -> int:
     if found.missing_program is not None:
         lost = found.missing_program
         answer["warnings"] = [f"The program {lost} no longer exists. Run `autostart enable` to use this one."]
-    output.show_answer(invocation, answer, (), output.render_record, _autostart_remark)
-    return 0
+    return output.show_answer(invocation, answer, remark=_autostart_remark)
 
 
 def _autostart_remark(answer: Any) -> str:

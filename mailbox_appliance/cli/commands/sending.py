@@ -41,22 +41,6 @@ def idempotency_header(given: Given) -> dict[str, str]:
     return {"Idempotency-Key": key}
 
 
-def _message_body(invocation: Invocation, given: Given) -> Any:
-    return message_options.message_body(invocation.terminal, given)
-
-
-def _forward_body(invocation: Invocation, given: Given) -> Any:
-    return message_options.forward_body(invocation.terminal, given)
-
-
-def _draft_body(_invocation: Invocation, given: Given) -> Any:
-    return message_options.draft_body(given["draft_id"], given)
-
-
-def _outcome_body(_invocation: Invocation, given: Given) -> Any:
-    return {"outcome": given["outcome"]}
-
-
 def _sending_row(name: str, call: Call, text: str, body: Any, *parameters: click.Parameter) -> Row:
     """Return the row of a command that sends a message, at most once for each idempotency key.
 
@@ -88,7 +72,14 @@ SEND_OPTIONS: tuple[click.Parameter, ...] = (
     INPUT_OPTION,
 )
 SEND = _sending_row(
-    "send", _SEND, "Send a message, now or later.", _message_body, ACCOUNT, IDEMPOTENCY_KEY, DRY_RUN, *SEND_OPTIONS
+    "send",
+    _SEND,
+    "Send a message, now or later.",
+    message_options.message_body,
+    ACCOUNT,
+    IDEMPOTENCY_KEY,
+    DRY_RUN,
+    *SEND_OPTIONS,
 )
 PREVIEW = Row(
     "preview",
@@ -96,7 +87,7 @@ PREVIEW = Row(
     "Show the message and recipients that a send would use.\n\nNothing is sent. An invalid message fails as it would in"
     " a send; other obstacles appear as warnings.",
     (ACCOUNT, *SEND_OPTIONS),
-    body=_message_body,
+    body=message_options.message_body,
     timeout=_SENDING_SECONDS,
     waiting_for="Preparing…",
 )
@@ -104,7 +95,7 @@ FORWARD = _sending_row(
     "forward",
     Call("POST", "/accounts/{accountId}/messages/{messageId}/forward"),
     "Forward a message with its attachments.",
-    _forward_body,
+    message_options.forward_body,
     click.Argument(["message_id"]),
     ACCOUNT,
     click.Option(["--idempotency-key"], required=True, metavar="KEY", help=_KEY_HELP),
@@ -155,14 +146,14 @@ DELIVERY_ROWS = (
             ),
             ACCOUNT,
         ),
-        body=_outcome_body,
+        body=lambda _, given: {"outcome": given["outcome"]},
     ),
 )
 SEND_DRAFT = _sending_row(
     "send",
     _SEND,
     "Send a draft, now or later.\n\nOnce it was sent, it is removed from the drafts.",
-    _draft_body,
+    message_options.draft_body,
     DRAFT,
     ACCOUNT,
     IDEMPOTENCY_KEY,
@@ -200,10 +191,6 @@ _DRAFTS_PATH, _DRAFT_PATH = "/accounts/{accountId}/drafts", "/accounts/{accountI
 DRAFT_OPTIONS: tuple[click.Parameter, ...] = (ACCOUNT, *message_options.MESSAGE_OPTIONS, INPUT_OPTION)
 
 
-def _saved_draft_body(invocation: Invocation, given: Given) -> Any:
-    return message_options.message_body(invocation.terminal, given)
-
-
 DRAFT_ROWS = (
     Row(
         "list",
@@ -218,7 +205,7 @@ DRAFT_ROWS = (
         Call("POST", _DRAFTS_PATH),
         "Save a message as a draft.",
         DRAFT_OPTIONS,
-        body=_saved_draft_body,
+        body=message_options.message_body,
         view=output.render_message,
         timeout=180.0,
         waiting_for="Saving…",
@@ -228,7 +215,7 @@ DRAFT_ROWS = (
         Call("PUT", _DRAFT_PATH),
         "Replace a draft.\n\nIts ID stays. Options that are not given again are removed, including attachments.",
         (DRAFT, *DRAFT_OPTIONS),
-        body=_saved_draft_body,
+        body=message_options.message_body,
         view=output.render_message,
         timeout=180.0,
         waiting_for="Saving…",

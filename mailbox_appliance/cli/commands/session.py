@@ -14,7 +14,7 @@ from mailbox_appliance.cli.groups import command, complete_instances, group
 from mailbox_appliance.client import local
 from mailbox_appliance.client.address import ServerAddress
 from mailbox_appliance.client.errors import INPUT, INTERNAL, Failure, wrong_usage
-from mailbox_appliance.client.http import ApiClient, ApiRequest
+from mailbox_appliance.client.http import ApiClient
 from mailbox_appliance.client.instances import LOCAL, REMOTE, Instance, find_local, instance_at_url, local_key
 
 LOGIN, LOGOUT = Call("POST", "/auth/login"), Call("POST", "/auth/logout")
@@ -57,12 +57,8 @@ def _login(
     # Show the target before the password is typed: without a URL it is the appliance in use.
     email = email or invocation.terminal.line(f"Your email address for {instance.url}", "address")
     password = invocation.terminal.secret(f"Password for {instance.url}", PASSWORD_VARIABLE, from_stdin=password_stdin)
-    return log_in(
-        invocation,
-        instance,
-        LOGIN,
-        {"email": email, "password": password, "deviceName": device_name_or_host(device_name)},
-    )
+    body = {"email": email, "password": password, "deviceName": device_name_or_host(device_name)}
+    return log_in(invocation, instance, LOGIN, body)
 
 
 def log_in(invocation: Invocation, instance: Instance, call: Call, body: dict[str, str]) -> int:
@@ -71,9 +67,7 @@ def log_in(invocation: Invocation, instance: Instance, call: Call, body: dict[st
     A remote appliance becomes the one that later commands use. An earlier session on it stays valid, since a script may
     have read its token.
     """
-    answer = ApiClient(instance.url, fingerprint=instance.fingerprint).call(
-        ApiRequest(call.method, call.path, body=body)
-    )
+    answer = call.ask(ApiClient(instance.url, fingerprint=instance.fingerprint), body)
     if instance.key.startswith(REMOTE):
         invocation.instances().add(instance.url, instance.fingerprint)
     return keep_token(invocation, instance.key, answer)
@@ -109,23 +103,21 @@ def keep_token(invocation: Invocation, key: str, answer: Any) -> int:
     if invocation.terminal.stdout.isatty() or invocation.format == "table":
         # A terminal keeps its output in the scrollback, so the token is left out. A script gets the whole response.
         answer = {**answer, "data": {name: value for name, value in data.items() if name != "token"}}
-    output.show_answer(invocation, answer)
-    return 0
+    return output.show_answer(invocation, answer)
 
 
 def _logout(invocation: Invocation) -> int:
     client, key = invocation.client(), invocation.resolve_instance().key
     from_environment = invocation.variable("TOKEN") is not None
     try:
-        answer = client.call(ApiRequest(LOGOUT.method, LOGOUT.path))
+        answer = LOGOUT.ask(client)
     except Failure as failure:
         if failure.code != "unauthenticated" or from_environment:
             raise
         answer = {"data": None}  # The session has already ended; only its stored token is left to delete.
     if not from_environment:
         invocation.tokens().remove(key)
-    output.show_answer(invocation, answer)
-    return 0
+    return output.show_answer(invocation, answer)
 
 
 def _ask_keychain(invocation: Invocation) -> int:
@@ -167,21 +159,18 @@ def _instance_rows(invocation: Invocation) -> list[dict[str, Any]]:
 
 
 def _list_instances(invocation: Invocation) -> int:
-    output.show_answer(invocation, {"data": _instance_rows(invocation)}, _INSTANCE_COLUMNS)
-    return 0
+    return output.show_answer(invocation, {"data": _instance_rows(invocation)}, _INSTANCE_COLUMNS)
 
 
 def _use_instance(invocation: Invocation, name: str) -> int:
     invocation.instances().use(name)
-    output.show_answer(invocation, {"data": next(row for row in _instance_rows(invocation) if row["current"])})
-    return 0
+    return output.show_answer(invocation, {"data": next(row for row in _instance_rows(invocation) if row["current"])})
 
 
 def _remove_instance(invocation: Invocation, name: str) -> int:
     removed = invocation.instances().remove(name)
     invocation.tokens().remove(removed.key)
-    output.show_answer(invocation, {"data": {"id": name, "deleted": True}})
-    return 0
+    return output.show_answer(invocation, {"data": {"id": name, "deleted": True}})
 
 
 _NAME = click.Argument(["name"], shell_complete=complete_instances)
@@ -252,13 +241,11 @@ def _wait_for_appliance(invocation: Invocation, folder: Path, problem: Exception
 
 
 def _set_up_running(running: local.RunningAppliance, folder: Path, body: dict[str, str]) -> Any:
-    from mailbox_appliance.client.http import ApiClient, ApiRequest
-
     code = local.find_setup_code(folder)
     if code is None:
         message = f"The appliance is already set up: {folder} holds no setup code. Run `mailbox-appliance login`."
         raise Failure("conflict", message, INPUT)
-    return ApiClient(running.url).call(ApiRequest(POST_SETUP.method, POST_SETUP.path, body={"setupCode": code, **body}))
+    return POST_SETUP.ask(ApiClient(running.url), {"setupCode": code, **body})
 
 
 setup = command(
@@ -287,31 +274,29 @@ ENROLMENT_OPTIONS: tuple[click.Parameter, ...] = (
 )
 
 
-def _redeem_link(
-    invocation: Invocation,
-    name: str,
-    call: Call,
-    url: str | None,
-    link_stdin: bool,
-    password_stdin: bool,
-    device_name: str | None,
-    fingerprint: str | None,
-) -> int:
-    if url is not None and "#" in url:
-        raise wrong_usage("The link is a secret and must not be an argument. Leave it out; the command prompts for it.")
-    named = url or invocation.instance
-    instance = find_instance(invocation, url, fingerprint) if named else None  # report errors in these first
-    link = invocation.terminal.secret("Link", _LINK_VARIABLE, from_stdin=link_stdin, what="link")
-    base, token = split_link(link, name)
-    if instance is None:
-        instance = find_instance(invocation, base, fingerprint)
-    password = invocation.terminal.secret("New password", PASSWORD_VARIABLE, from_stdin=password_stdin, twice=True)
-    return log_in(
-        invocation,
-        instance,
-        call,
-        {"token": token, "password": password, "deviceName": device_name_or_host(device_name)},
-    )
+def _redeem_command(name: str, call: Call) -> Callable[..., int]:
+    def act(
+        invocation: Invocation,
+        url: str | None,
+        link_stdin: bool,
+        password_stdin: bool,
+        device_name: str | None,
+        fingerprint: str | None,
+    ) -> int:
+        if url is not None and "#" in url:
+            told = "The link is a secret and must not be an argument. Leave it out; the command prompts for it."
+            raise wrong_usage(told)
+        named = url or invocation.instance
+        instance = find_instance(invocation, url, fingerprint) if named else None  # report errors in these first
+        link = invocation.terminal.secret("Link", _LINK_VARIABLE, from_stdin=link_stdin, what="link")
+        base, token = split_link(link, name)
+        if instance is None:
+            instance = find_instance(invocation, base, fingerprint)
+        password = invocation.terminal.secret("New password", PASSWORD_VARIABLE, from_stdin=password_stdin, twice=True)
+        body = {"token": token, "password": password, "deviceName": device_name_or_host(device_name)}
+        return log_in(invocation, instance, call, body)
+
+    return act
 
 
 def split_link(link: str, name: str) -> tuple[str | None, str]:
@@ -327,13 +312,6 @@ def split_link(link: str, name: str) -> tuple[str | None, str]:
     from mailbox_appliance.client.address import ServerAddress
 
     return (ServerAddress.parse(address).url if is_link else None), token
-
-
-def _redeem_command(name: str, call: Call) -> Callable[..., int]:
-    def act(invocation: Invocation, **given: Any) -> int:
-        return _redeem_link(invocation, name, call, **given)
-
-    return act
 
 
 _REDEEM_HELP = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mailbox_appliance.cli import context, output
+from mailbox_appliance.cli import output
 from mailbox_appliance.cli.command_table import Call, Row, execute, show_store_progress
 from mailbox_appliance.cli.context import (
     ENVIRONMENT_PREFIX,
@@ -21,7 +21,6 @@ from mailbox_appliance.cli.context import (
 )
 from mailbox_appliance.cli.groups import command, group
 from mailbox_appliance.client.errors import INTERNAL
-from mailbox_appliance.client.http import ApiRequest
 
 # --- `store migrate`: the upgrade of a store of an older release, which `serve` also does ---
 
@@ -32,12 +31,10 @@ _DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be do
 def _migrate(invocation: Invocation, dry_run: bool, passphrase_stdin: bool) -> int:
     folder, act = invocation.data_directory(), invocation.service("survey_store" if dry_run else "upgrade_store")
 
-    def opening(passphrase: str | None) -> Any:
-        with invocation.terminal.progress_bar() as tell:
-            return act(folder, passphrase, tell)
-
-    answer = context.call_with_passphrase(invocation, opening, from_stdin=passphrase_stdin)
-    output.show_answer(invocation, answer, (), output.render_record, _plan_remark if dry_run else _migrated_remark)
+    answer = call_with_passphrase(
+        invocation, lambda passphrase, tell: act(folder, passphrase, tell), from_stdin=passphrase_stdin
+    )
+    output.show_answer(invocation, answer, remark=_plan_remark if dry_run else _migrated_remark)
     return 0 if answer["data"].get("ready", True) else INTERNAL
 
 
@@ -65,7 +62,7 @@ migrate = command(
     _migrate,
     "Upgrade the store of an older release.\n\nThe previous store is kept as a migration backup. `serve` does the same"
     " when it starts. Stop the appliance first.",
-    (_DRY_RUN, context.PASSPHRASE_STDIN),
+    (_DRY_RUN, PASSPHRASE_STDIN),
 )
 
 
@@ -84,26 +81,22 @@ def _show_store(invocation: Invocation) -> int:
     client = operator_client(invocation)
     if client is not None:
         return execute(STORE_STATUS, invocation, {}, client)
-    output.show_answer(invocation, invocation.service("store_status_on_files")(invocation.data_directory()))
-    return 0
+    return output.show_answer(invocation, invocation.service("store_status_on_files")(invocation.data_directory()))
 
 
 def _check_store(invocation: Invocation, full: bool, passphrase_stdin: bool) -> int:
     client = operator_client(invocation)
     if client is not None:
         with show_store_progress(invocation, client, "Checking the store…"):
-            answer = client.call(
-                ApiRequest(CHECK_STORE.method, CHECK_STORE.path, body={"full": full}, timeout=LONG_WORK_SECONDS)
-            )
+            answer = CHECK_STORE.ask(client, {"full": full}, timeout=LONG_WORK_SECONDS)
     else:
         folder, check = invocation.data_directory(), invocation.service("check_store_on_files")
-
-        def opening(passphrase: str | None) -> Any:
-            with invocation.terminal.progress_bar() as tell:
-                return check(folder, full=full, passphrase=passphrase, progress=tell)
-
-        answer = context.call_with_passphrase(invocation, opening, from_stdin=passphrase_stdin)
-    output.show_answer(invocation, answer, (), output.render_record, _check_verdict)
+        answer = call_with_passphrase(
+            invocation,
+            lambda passphrase, tell: check(folder, full=full, passphrase=passphrase, progress=tell),
+            from_stdin=passphrase_stdin,
+        )
+    output.show_answer(invocation, answer, remark=_check_verdict)
     return 0 if answer["data"]["ok"] else INTERNAL
 
 
@@ -115,24 +108,15 @@ def _check_verdict(answer: Any) -> str:
     return f"{lines}Leave the files unchanged and restore a backup: `mailbox-appliance backup list`.\n"
 
 
-def _compact_store(invocation: Invocation, passphrase_stdin: bool) -> int:
-    output.show_answer(invocation, _rewrite_store(invocation, "compact_store", passphrase_stdin))
-    return 0
+def _rewrite_store(service: str) -> Callable[..., int]:
+    def rewrite(invocation: Invocation, passphrase_stdin: bool) -> int:
+        folder, act = invocation.data_directory(), invocation.service(service)
+        answer = call_with_passphrase(
+            invocation, lambda passphrase, tell: act(folder, passphrase, tell), from_stdin=passphrase_stdin
+        )
+        return output.show_answer(invocation, answer)
 
-
-def _rekey_store(invocation: Invocation, passphrase_stdin: bool) -> int:
-    output.show_answer(invocation, _rewrite_store(invocation, "rekey_store", passphrase_stdin))
-    return 0
-
-
-def _rewrite_store(invocation: Invocation, service: str, from_stdin: bool) -> Any:
-    folder, act = invocation.data_directory(), invocation.service(service)
-
-    def opening(passphrase: str | None) -> Any:
-        with invocation.terminal.progress_bar() as tell:
-            return act(folder, passphrase, tell)
-
-    return context.call_with_passphrase(invocation, opening, from_stdin=from_stdin)
+    return rewrite
 
 
 store = group(
@@ -146,23 +130,23 @@ store = group(
             _check_store,
             "Check the integrity of the store.\n\nReads every page and row and changes nothing. If problems are found,"
             " they are listed and the exit code is 1.",
-            (_FULL, context.PASSPHRASE_STDIN),
+            (_FULL, PASSPHRASE_STDIN),
         ),
         command(
             "compact",
-            _compact_store,
+            _rewrite_store("compact_store"),
             "Rewrite the store to reclaim disk space.\n\nThis needs as much free disk space as the store takes."
             f" {_STOPPED}",
-            (context.PASSPHRASE_STDIN,),
+            (PASSPHRASE_STDIN,),
         ),
         migrate,
         command(
             "rekey",
-            _rekey_store,
+            _rewrite_store("rekey_store"),
             "Rewrite the store with a new encryption key.\n\nThe key file, keychain or passphrase that opened the store"
             " still opens it; a passphrase is prompted for. Earlier backups keep the old key."
             f" {_STOPPED}",
-            (context.PASSPHRASE_STDIN,),
+            (PASSPHRASE_STDIN,),
         ),
     ],
 )
@@ -206,9 +190,7 @@ def _add_passphrase(invocation: Invocation, passphrase_stdin: bool, only: bool) 
         "New passphrase", _NEW_PASSPHRASE_VARIABLE, from_stdin=passphrase_stdin, twice=True, what="passphrase"
     )
     folder, add = invocation.data_directory(), invocation.service("add_passphrase")
-    answer = call_with_passphrase(
-        invocation, lambda passphrase: add(folder, new, passphrase, only=only), from_stdin=False
-    )
+    answer = call_with_passphrase(invocation, lambda passphrase, _: add(folder, new, passphrase, only=only))
     return _show_key_answer(invocation, answer, (_FROM_NOW_ON,) if only else ())
 
 
@@ -216,7 +198,7 @@ def _use_key_service(service: str) -> Callable[..., int]:
     def change(invocation: Invocation, passphrase_stdin: bool) -> int:
         folder, act = invocation.data_directory(), invocation.service(service)
         answer = call_with_passphrase(
-            invocation, lambda passphrase: act(folder, passphrase), from_stdin=passphrase_stdin
+            invocation, lambda passphrase, _: act(folder, passphrase), from_stdin=passphrase_stdin
         )
         return _show_key_answer(invocation, answer)
 
@@ -226,8 +208,7 @@ def _use_key_service(service: str) -> Callable[..., int]:
 def _show_key_answer(invocation: Invocation, answer: Any, warnings: tuple[str, ...] = ()) -> int:
     if told := (*answer.get("warnings", ()), *warnings):
         answer = {**answer, "warnings": list(told)}
-    output.show_answer(invocation, answer, (), output.render_record, _key_remark)
-    return 0
+    return output.show_answer(invocation, answer, remark=_key_remark)
 
 
 key = group(
