@@ -229,10 +229,7 @@ def _snake(name: str) -> str:
 
 
 def _follow_pages(row: Row, invocation: Invocation, client: "ApiClient", path: str, given: Given) -> int:
-    """Fetch and print all pages of a list; return the exit code.
-
-    JSON lines are printed as they arrive. Other formats print all items together, as if they were one page.
-    """
+    """Fetch and print all pages: JSON lines as they arrive, other formats as if all items were one page."""
     everything: list[Any] = []
     cursor, warnings = None, []
     for answer in _fetch_pages(row, client, path, given):

@@ -139,10 +139,7 @@ def save_download(
 
 
 def _require_writable(output: str, *, force: bool) -> None:
-    """Raise Failure if the target's folder is missing, or the target exists and `force` is not set.
-
-    Called before the download, so that nothing is transferred in vain.
-    """
+    """Raise Failure if the file cannot be saved, before anything is transferred."""
     if _is_folder(output):
         return
     folder = output.rstrip(os.sep) if output.endswith(os.sep) else os.path.dirname(output)  # noqa: PTH120 - keeps `x/`
@@ -200,7 +197,6 @@ def _server_file_name(incoming: IncomingFile) -> str:
 
 
 def _report_chunks(invocation: Invocation, incoming: IncomingFile) -> Iterator[bytes]:
-    """Yield the chunks of a download unchanged, and show its progress on a terminal."""
     done, of = 0, f" of {incoming.size / 1e6:.1f}" if incoming.size else ""
     with invocation.terminal.progress_bar() as tell:
         for chunk in incoming.chunks:
@@ -210,7 +206,6 @@ def _report_chunks(invocation: Invocation, incoming: IncomingFile) -> Iterator[b
 
 
 def _write_to_device(target: Path, chunks: Iterator[bytes]) -> int:
-    """Write the chunks to an existing device, FIFO or open descriptor; return the number of bytes."""
     descriptor, size = _descriptor(str(target)), 0
     with _explain_os_errors(target):
         opened = os.open(target, os.O_WRONLY | NO_TERMINAL) if descriptor is None else os.dup(descriptor)
@@ -224,10 +219,7 @@ def _write_to_device(target: Path, chunks: Iterator[bytes]) -> int:
 
 
 def _write_file(target: Path, chunks: Iterator[bytes], *, force: bool) -> int:
-    """Write the chunks to a file and return the number of bytes. `force`: replace an existing file.
-
-    The file is written under a temporary name beside the target and then renamed, so the target is never incomplete.
-    """
+    """Write the chunks to a temporary file beside the target, then rename it, so the target is never incomplete."""
     if not force and os.path.lexists(target):
         raise _file_exists(target)
     with _explain_os_errors(target):
@@ -258,7 +250,7 @@ def _explain_os_errors(target: Path) -> Iterator[None]:
 
 
 def _rename_into_place(written: Path, target: Path) -> None:
-    """Rename a finished file to its target. Raises Failure if a file of that name has appeared in the meantime."""
+    """Rename a finished file, unless a file of the target's name has appeared in the meantime."""
     try:
         target.hardlink_to(written)
     except FileExistsError as error:

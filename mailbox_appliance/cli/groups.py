@@ -47,8 +47,6 @@ class _TextParam(click.types.StringParamType):
 
 
 class _WithExample(click.Command):
-    """A command or group whose help shows an example."""
-
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example of this command, if it has one, above the closing text of the help."""
         from mailbox_appliance.cli.help_examples import example_of  # loaded only when help is shown
@@ -101,8 +99,6 @@ class _Commands(_WithExample, click.Group):
 
 
 class _Group(_Commands):
-    """A group of commands about one kind of object, such as `members`."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the command names in the order in which they were added, not sorted."""
         return list(self.commands)
@@ -371,9 +367,7 @@ def answer_completion(instruction: str, root: Root, invocation: Invocation) -> i
 
 
 class _Completion(ShellComplete):
-    """Completes the command line after one press of Tab: reads it from the environment, and returns the words that can
-    follow.
-    """
+    """Completes one command line, which it reads from the environment."""
 
     def __init__(self, root: Root, invocation: Invocation, *, is_bash: bool) -> None:
         super().__init__(root, {"obj": invocation}, "mailbox-appliance", _VARIABLE)
@@ -396,11 +390,7 @@ class _Completion(ShellComplete):
         return [self._fit_item(item, whole, incomplete) for item in found]
 
     def _fit_item(self, item: CompletionItem, whole: str, begun: str) -> CompletionItem:
-        """Return a completion in the form that the shell inserts. `begun`: the word as typed so far.
-
-        `whole` precedes the value in the word, such as `--option=`. zsh and fish replace the whole word; bash replaces
-        only the part after the last `=` or `:`.
-        """
+        """Return a completion as the shell inserts it: bash replaces only what follows the last `=` or `:`."""
         value = f"{whole}{item.value}"
         if self._is_bash:
             breaks = set(self._given.get("_MAILBOX_APPLIANCE_BREAKS", ":=")) & set(":=")

@@ -13,7 +13,6 @@ _BACKUP = "bak_01jb2c3d4e5f6g7h8j9k0m1n2p"
 _EXAMPLES: dict[str, str] = {
     "": "demo",
     # Mail
-    "accounts": "accounts list --format table",
     "accounts list": "accounts list --format table",
     "accounts show": "accounts show ada@example.org",
     "accounts add": (
@@ -54,9 +53,7 @@ _EXAMPLES: dict[str, str] = {
     "emails delete": f"emails delete {_MESSAGE}",
     "emails move": f"emails move {_MESSAGE} --folder Invoices",
     "emails label": f"emails label {_MESSAGE} --add work",
-    "threads": "threads get thr_01jb2c3d4e5f6g7h8j9k0m1n2p --format table",
     "threads get": "threads get thr_01jb2c3d4e5f6g7h8j9k0m1n2p --format table",
-    "labels": "labels list --account ada@example.org",
     "labels list": "labels list --account ada@example.org",
     "attachments": f"attachments download {_MESSAGE} att_01jb2c3d4e5f6g7h8j9k0m1n2p",
     "attachments download": f"attachments download {_MESSAGE} att_01jb2c3d4e5f6g7h8j9k0m1n2p --output report.pdf",
@@ -82,10 +79,8 @@ _EXAMPLES: dict[str, str] = {
     "reset-password": "reset-password --device-name laptop",
     "password": "password",
     "whoami": "whoami --format table",
-    "profile": "profile update --name 'Ada Example'",
     "profile update": "profile update --name 'Ada Example'",
     "console": "console",
-    "sessions": "sessions list --format table",
     "sessions list": "sessions list --format table",
     "sessions show": "sessions show ses_01jb2c3d4e5f6g7h8j9k0m1n2p --member bob@example.org",
     "sessions revoke": "sessions revoke ses_01jb2c3d4e5f6g7h8j9k0m1n2p",
@@ -94,7 +89,6 @@ _EXAMPLES: dict[str, str] = {
     "api-keys create": "api-keys create --name agent --profile read-only --account ada@example.org",
     "api-keys update": "api-keys update key_01jb2c3d4e5f6g7h8j9k0m1n2p --profile read-write",
     "api-keys revoke": "api-keys revoke key_01jb2c3d4e5f6g7h8j9k0m1n2p",
-    "members": "members list --format table",
     "members list": "members list --format table",
     "members show": "members show bob@example.org",
     "members add": "members add --name 'Bob Example' --email bob@example.org",
@@ -118,7 +112,6 @@ _EXAMPLES: dict[str, str] = {
     "status": "status --format table",
     "history": "history --hours 48 --format table",
     "about": "about --instance https://mail.example.org:8443",
-    "backup": "backup create --with-passphrase",
     "backup create": "backup create --with-passphrase",
     "backup list": "backup list --format table",
     "backup verify": f"backup verify {_BACKUP}",
@@ -130,7 +123,6 @@ _EXAMPLES: dict[str, str] = {
     "store compact": "store compact",
     "store migrate": "store migrate --dry-run",
     "store rekey": "store rekey",
-    "key": "key show --format table",
     "key show": "key show --format table",
     "key add-passphrase": "key add-passphrase",
     "key use-keyring": "key use-keyring",
@@ -146,11 +138,9 @@ _EXAMPLES: dict[str, str] = {
     "https fingerprint": "https fingerprint --format table",
     "https import": "https import fullchain.pem privkey.pem",
     "https rotate": "https rotate",
-    "oauth-apps": "oauth-apps show",
     "oauth-apps show": "oauth-apps show",
     "oauth-apps set": "oauth-apps set google --client-id 1234.apps.googleusercontent.com",
     "oauth-apps remove": "oauth-apps remove google",
-    "license": "license show",
     "license show": "license show",
     "license set": "license set --token-stdin <license.txt",
     "license remove": "license remove",
@@ -169,7 +159,8 @@ _EXAMPLES: dict[str, str] = {
 def example_of(words: tuple[str, ...]) -> str | None:
     """Return the example for a command, beginning with the program's name; None if there is none.
 
-    `words`: the name of the command, such as `("emails", "send")`.
+    `words`: the name of the command, such as `("emails", "send")`. A group has that of its first command.
     """
-    example = _EXAMPLES.get(" ".join(words))
+    name = " ".join(words)
+    example = _EXAMPLES.get(name) or next((one for key, one in _EXAMPLES.items() if key.startswith(f"{name} ")), None)
     return None if example is None else f"{_PROGRAM} {example}"

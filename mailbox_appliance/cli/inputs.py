@@ -148,7 +148,6 @@ def _skip_spaces(text: str, place: int) -> int:
 
 @contextmanager
 def _explain_decode_errors(name: str) -> Iterator[None]:
-    """Context manager: turn errors of the JSON decoder in the block into Failures about the file `name`."""
     import json
 
     try:
@@ -308,10 +307,7 @@ def _id_on_line(line: bytes) -> ListedMessage:
 
 
 def _messages_in(value: Any, account_id: str | None) -> list[ListedMessage]:
-    """Return the messages in a JSON value: a message ID, a message, a list of these, a conversation or a response.
-
-    `account_id`: the mailbox of messages that do not name one.
-    """
+    """Return the messages in a JSON value. `account_id`: the mailbox of messages that do not name one."""
     if isinstance(value, str):
         return [ListedMessage(value, account_id)]
     if isinstance(value, list):

@@ -168,10 +168,7 @@ def _version_option() -> click.Option:
 
 
 def _requested_format(argv: Sequence[str]) -> str:
-    """Return the output format that the arguments probably request.
-
-    For errors that occur before the options are parsed.
-    """
+    """Return the output format that the arguments probably request, for errors that occur before they are parsed."""
     found = "json"
     for place, word in enumerate(argv):
         value = argv[place + 1] if word == "--format" and place + 1 < len(argv) else word.removeprefix("--format=")
@@ -233,11 +230,7 @@ def _report(failure: Failure, invocation: Invocation, help_text: str = "") -> in
 
 
 def _end_on_closed_output(of_process: bool) -> int:
-    """Return the exit code for output that nobody reads any more, without printing anything.
-
-    `of_process`: the output is stdout of this process. It is then redirected to the null device, since Python would
-    otherwise print an error when it flushes stdout at exit.
-    """
+    """Return the exit code for output that nobody reads any more; `of_process`: stdout of this process."""
     if of_process:
         _redirect_to_null(1, 2)
     return errors.OUTPUT_CLOSED

@@ -79,10 +79,6 @@ def _parse_recipients(given: Given, *names: str) -> dict[str, Any]:
 
 
 def _parse_sender(given: Given) -> str | None:
-    """Return the value of --from, or None.
-
-    Raises Failure if it is not a single address; the appliance validates the rest.
-    """
     if given["from_"] is not None:
         parse_address(given["from_"], "--from")
     written: str | None = given["from_"]
@@ -145,10 +141,6 @@ def _content(terminal: "Terminal", given: Given) -> dict[str, str]:
 
 
 def _text_or_file(terminal: "Terminal", given: Given, name: str) -> str | None:
-    """Return the text of the option `--NAME`, or the content of the file that `--NAME-file` names.
-
-    None if neither is given. Raises Failure if both are.
-    """
     text: str | None = given[name]
     file = given[f"{name}_file"]
     if file is None:

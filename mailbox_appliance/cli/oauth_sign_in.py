@@ -108,10 +108,7 @@ def _by_browser(invocation: Invocation, client: "ApiClient", provider: str, body
 
 
 def _redirects_to(url: str, port: int) -> bool:
-    """Whether the sign-in at `url` ends with a redirect to this loopback port.
-
-    If the appliance has a public URL, the sign-in redirects to that instead.
-    """
+    """Whether the sign-in ends at this loopback port, rather than at the public URL of the appliance."""
     from urllib.parse import parse_qs, urlsplit
 
     found = parse_qs(urlsplit(url).query).get("redirect_uri", [""])[0]

@@ -133,10 +133,7 @@ def _fit_columns(
     length: int,
     least: int,
 ) -> tuple[Sequence[Sequence[str]], list[int]]:
-    """Return the rows with times cut to `length` characters, and column widths that together fit `width` if possible.
-
-    `may_shrink`: for each column, whether its cells may be cut. `least`: the smallest width to which columns shrink.
-    """
+    """Return the rows with times cut to `length` characters, and column widths that fit `width` if possible."""
     times = {place for place, column in enumerate(columns) if _is_time(column)}
     shown = [[_cut_time(cell, length) if place in times else cell for place, cell in enumerate(row)] for row in rows]
     # The heading of a time column shrinks with its values.
@@ -165,7 +162,6 @@ def _align_rows(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
 
 
 def _cut_time(text: str, length: int) -> str:
-    """Cut a time to `length` characters, for example to the minute. Return any other text unchanged."""
     if length == _WHOLE_TIME or not _TIME.fullmatch(text):
         return text
     return text[:length].replace("T", " ")
@@ -442,10 +438,6 @@ def _account_option(operation: Any) -> str:
 
 
 def _uncertain_text(what: str, look: str, decide: str) -> str:
-    """Return an explanation of the status `uncertain` with the next steps.
-
-    `what`: the delivery. `look`: the command that shows its status. `decide`: the command that records its outcome.
-    """
     return (
         f"UNCERTAIN: {what} may have been delivered. Its last byte was sent, but the mail server's reply\n"
         "is missing or unclear.\n"

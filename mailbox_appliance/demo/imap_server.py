@@ -121,8 +121,6 @@ class _Maildir(Maildir):
 
 
 class _StoredMessage:
-    """A message in the form that pymap needs, with only its bytes."""
-
     def __init__(self, content: bytes) -> None:
         self._content = content
 

@@ -235,7 +235,6 @@ def main(port: int = 0) -> int:
 
 
 def _why_impossible() -> str | None:
-    """Return a sentence with the reason why the demo cannot run on this computer; None if it can."""
     if sys.platform == "win32":  # Maildir file names contain a colon, and the demo's command is a shell script.
         return "The demo needs Linux or macOS. On Windows run `mailbox-appliance serve` and connect your own mailbox."
     else:
@@ -303,9 +302,6 @@ class Demo:
         return child, str(json.loads(child.first_line(self._stopping, _START_WITHIN))["http"])
 
     def _set_up_mailbox(self, client: DemoClient, login: DemoLogin, mail: ServersReady) -> None:
-        """Create the first administrator of the appliance, connect the sample mailbox, and wait until its mail is
-        synced.
-        """
         client.set_up((self._folder / "data" / "setup-code").read_text("utf-8").strip(), login)
         _print("Connecting the mailbox...")
         account = client.connect(demo_mail.OWNER_EMAIL, "Robin Vale", mail)
@@ -319,10 +315,7 @@ class Demo:
             raise DemoStopped
 
     def _make_command(self, login: DemoLogin) -> str:
-        """Write a shell script that runs `mailbox-appliance` for this demo without a keychain, and sign it in.
-
-        Return the path of the script, quoted for a shell.
-        """
+        """Write and sign in a script that runs `mailbox-appliance` for this demo; return its path, quoted."""
         file = self._folder / "mailbox-appliance"
         settings = {"DATA_DIR": self._folder / "data", "CONFIG_DIR": self._folder / "login", "KEYCHAIN": "off"}
         lines = [

@@ -95,7 +95,7 @@ class _DeliveryRules:
 
 
 def _trace_fields(envelope: Envelope, recipient: str) -> bytes:
-    """Return the header fields that a delivering server puts before a message (RFC 5321 4.4)."""
+    """The header fields that a delivering server adds (RFC 5321 4.4)."""
     now = format_datetime(datetime.now(UTC))
     return (
         f"Return-Path: <{envelope.mail_from}>\r\n"

@@ -1,6 +1,5 @@
 """`logs`: the end of the log and new lines."""
 
-import io
 import json
 import threading
 import time
@@ -43,16 +42,6 @@ def test_where_the_file_has_too_few_lines_the_rotated_ones_go_before(cli: Comman
         assert shown(count) == lines[-count:]
 
 
-def test_behind_a_rotated_file_that_was_not_read_whole_nothing_is_read(cli: CommandLine, file: Path) -> None:
-    with file.with_name(f"{file.name}.1").open("wb") as large:
-        large.seek(admin.LARGEST_TAIL)
-        large.write(b"\nwhole\n")
-    file.with_name(f"{file.name}.2").write_text("older\n")
-    lines = cli("logs", "--lines", "100").out.splitlines()
-    assert len(lines) == 11
-    assert lines[0] == "whole"
-
-
 def test_readable_lines(cli: CommandLine, file: Path) -> None:
     outcome = cli("logs", "--lines", "1", "--format", "table")
     assert outcome.out == "2026-01-02T03:04:05.678Z info    request status=200 path=\ufffd[2J n=9\n"
@@ -61,14 +50,6 @@ def test_readable_lines(cli: CommandLine, file: Path) -> None:
 def test_no_log_yet(cli: CommandLine) -> None:
     outcome = cli("logs")
     assert (outcome.code, outcome.error["code"]) == (2, "not_found")
-
-
-def test_a_long_log_is_read_from_its_end_only() -> None:
-    line = b"x" * 999 + b"\n"
-    stream = io.BytesIO(line * (admin.LARGEST_TAIL // 1000 + 500))
-    lines = admin.last_lines(stream, 10_000)
-    assert {len(one) for one in lines} == {999}
-    assert len(lines) == admin.LARGEST_TAIL // 1000
 
 
 def test_what_is_no_json_is_shown_as_it_is() -> None:

@@ -77,10 +77,7 @@ def _change_access(invocation: Invocation, **given: Any) -> int:
 
 
 def _changed_access_body(client: "ApiClient", account: dict[str, Any], given: Given) -> dict[str, Any]:
-    """Return the body that changes who may use a mailbox: the current list with the members granted and revoked.
-
-    The body always has the complete list, since PUT replaces it.
-    """
+    """Return the complete list of members, since PUT replaces it."""
     granted, revoked = ([resolve_member(client, one) for one in given[name]] for name in ("grant", "revoke"))
     kept = [one for one in account["grantedMemberIds"] if one not in revoked]
     with_all = given["share_with_all"]
@@ -91,10 +88,7 @@ def _changed_access_body(client: "ApiClient", account: dict[str, Any], given: Gi
 
 
 def _find_account(client: "ApiClient", account_id: str) -> dict[str, Any]:
-    """Return a mailbox that the caller may use or, as an administrator, may only manage.
-
-    Raises Failure if there is no such mailbox.
-    """
+    """Return a mailbox that the caller may use or, as an administrator, may only manage."""
     try:
         found: dict[str, Any] = GET_OWN_ACCOUNT.ask(client, accountId=account_id)["data"]
         return found
@@ -130,11 +124,6 @@ _ADD_COMMAND = ("mailbox-appliance", "accounts", "add")
 
 
 def _discovery_text(found: Any) -> str:
-    """Return the result of a search for the mail servers of an address, as text.
-
-    It lists the servers found, with the commands that connect them, and then each source that was searched, with its
-    result.
-    """
     ways = [
         line
         for number, way in enumerate(found["candidates"], 1)
@@ -147,10 +136,6 @@ def _discovery_text(found: Any) -> str:
 
 
 def _candidate_lines(number: int, way: Any, email: str) -> Iterator[str]:
-    """Yield the lines about one pair of servers (`way`) found for an address.
-
-    `number`: its place in the printed list.
-    """
     yield f"{number}. {way['name'] or way['imap']['host']} ({', '.join(way['foundBy'])})"
     for kind in ("imap", "smtp"):
         server = way[kind]
@@ -164,7 +149,6 @@ def _candidate_lines(number: int, way: Any, email: str) -> Iterator[str]:
 
 
 def _connect_command(way: Any, email: str) -> Iterator[str]:
-    """Yield the words of the shell command that connects the mailbox `email` with the servers in `way`."""
     yield from (*_ADD_COMMAND, "--email", email)
     if way["provider"]:
         yield from ("--provider", way["provider"])
@@ -317,10 +301,6 @@ _VARIABLE = "MAILBOX_APPLIANCE_MAILBOX_PASSWORD"
 
 
 def _server_options(kind: str, port: str, security: str, username: str) -> tuple[click.Option, ...]:
-    """Return the options of an IMAP or SMTP server. `kind`: `imap` or `smtp`.
-
-    `port`, `security`, `username`: a phrase about the default of each, added to its help text.
-    """
     name, number = kind.upper(), click.IntRange(1, 65535)
     return (
         click.Option([f"--{kind}-host"], metavar="HOST", help=f"Host name of the {name} server."),

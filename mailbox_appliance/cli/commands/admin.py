@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -260,24 +261,18 @@ settings = group(
 # --- The log of the appliance on this computer, read from its file, so that it works without a running appliance ---
 
 
-#: The most bytes that are read from the end of the file.
-LARGEST_TAIL = 8 * 1024 * 1024
 _POLL_SECONDS = 0.3
 
 
 def last_lines(stream: BinaryIO, count: int) -> list[bytes]:
     """Return at most the last `count` complete lines of a file, without an unfinished line at its end.
 
-    Afterwards the file position is behind the last complete line. Reads only a limited part at the end of the file.
+    Afterwards the file position is behind the last complete line.
     """
-    end = stream.seek(0, os.SEEK_END)
-    start = stream.seek(max(0, end - LARGEST_TAIL))
-    content = stream.read(end - start)
-    complete = content[: content.rfind(b"\n") + 1]
-    stream.seek(start + len(complete))
-    lines = complete.splitlines()
-    # The first line may be incomplete if reading began in the middle of it.
-    return (lines if start == 0 else lines[1:])[-count:]
+    lines = deque(stream, count + 1)
+    if lines and not lines[-1].endswith(b"\n"):
+        stream.seek(stream.tell() - len(lines.pop()))
+    return [line.rstrip(b"\n") for line in lines][-count:]
 
 
 def new_lines(file: Path, stream: BinaryIO) -> Iterator[bytes]:
@@ -288,7 +283,7 @@ def new_lines(file: Path, stream: BinaryIO) -> Iterator[bytes]:
     try:
         while True:
             where = stream.tell()
-            line = stream.readline(LARGEST_TAIL)
+            line = stream.readline()
             if line.endswith(b"\n"):
                 yield line.rstrip(b"\n")
                 continue
@@ -335,8 +330,7 @@ def _logs(invocation: Invocation, lines: int, follow: bool) -> int:
         raise Failure("not_found", f"No log exists yet: {file}.", INPUT) from error
     with stream:
         newest = last_lines(stream, lines)
-        older = [] if _is_cut(stream) else _rotated_lines(file, lines - len(newest))
-        for line in [*older, *newest]:
+        for line in [*_rotated_lines(file, lines - len(newest)), *newest]:
             _write_line(invocation, line)
         if follow:
             for line in new_lines(file, stream):
@@ -356,14 +350,7 @@ def _rotated_lines(file: Path, count: int) -> list[bytes]:
             break
         with stream:
             found = last_lines(stream, count - len(found)) + found
-            if _is_cut(stream):
-                break
     return found
-
-
-def _is_cut(stream: BinaryIO) -> bool:
-    """Whether `last_lines` reads only the end of this file, because the file is larger than its limit."""
-    return os.fstat(stream.fileno()).st_size > LARGEST_TAIL
 
 
 def _write_line(invocation: Invocation, line: bytes) -> None:

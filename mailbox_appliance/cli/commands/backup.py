@@ -50,11 +50,7 @@ def _is_backup_id(name: str) -> bool:
 
 
 def _find_backup_file(invocation: Invocation, name: str) -> Path:
-    """Return the path of a backup file. `name`: a path, or the bare name of a file in `backups/`, as `backup list`
-    shows it.
-
-    Raises Failure if the file is missing, unreadable or not a regular file.
-    """
+    """Return the path of a backup file. `name`: a path, or the bare name of a file in `backups/`."""
     file = Path(name).expanduser().absolute()
     among_them = invocation.data_directory() / _FOLDER / name
     if Path(name).name == name and not os.path.lexists(file) and os.path.lexists(among_them):
@@ -73,9 +69,6 @@ def _find_backup_file(invocation: Invocation, name: str) -> Path:
 
 
 def _summary_sentence(answer: Any) -> str:
-    """Return a sentence about a verified backup: whether it is usable, and the members, mailboxes and messages in
-    it.
-    """
     told = answer["data"]
     if not told["ok"]:
         return "The files match the backup, but they are not a usable store.\n"
@@ -140,10 +133,7 @@ _OUTCOME_TEXTS = {
 
 @dataclass(frozen=True)
 class _RestoreLog:
-    """The data for finding the outcome of a restore in the audit log of an appliance.
-
-    `backup`: the ID of the backup. `known`: the IDs of audit rows from before this restore, which do not count.
-    """
+    """Finds the outcome of a restore in the audit log. `known`: the IDs of older audit rows."""
 
     client: ApiClient
     backup: str
@@ -151,11 +141,6 @@ class _RestoreLog:
 
 
 def _find_known_rows(client: ApiClient, backup: str) -> frozenset[str]:
-    """Return the IDs of the audit rows about earlier restores of a backup.
-
-    The result is empty if the caller may not read the audit log. Such a caller may not restore either, so the restore
-    request fails afterwards and reports that.
-    """
     try:
         return frozenset(_restore_rows(client, backup))
     except Failure as failure:
@@ -165,18 +150,12 @@ def _find_known_rows(client: ApiClient, backup: str) -> frozenset[str]:
 
 
 def _restore_rows(client: ApiClient, backup: str) -> dict[str, str]:
-    """Return the outcomes of restores of this backup, by ID of the audit row. Only the newest 100 audit rows are
-    searched.
-    """
     answer = LIST_AUDIT_EVENTS.ask(client, query=(("limit", "100"),))
     about = (one for one in output.items_of(answer) or () if output.look_up(one, "target.id") == backup)
     return {one["id"]: one["outcome"] for one in about if one["action"] == "backup.restore"}
 
 
 def _wait_for_outcome(invocation: Invocation, log: _RestoreLog) -> str:
-    """Wait until the audit log has the outcome of the restore, and return the outcome. Raises Failure if it is
-    `failure`.
-    """
     with invocation.terminal.waiting("The appliance is restarting…"):
         outcome = _poll_outcome(log)
     if outcome == "failure":
@@ -253,11 +232,7 @@ def _restore(
 
 
 def _ask_to_give_up(invocation: Invocation, unasked: list[str]) -> Callable[[str], bool]:
-    """Return a function that asks at a terminal whether to discard a store that cannot be opened, and returns the
-    answer.
-
-    Without a terminal the function returns False and appends the text of the question to `unasked`.
-    """
+    """Return a function that asks whether to discard a store; without a terminal it fills `unasked` instead."""
 
     def ask(why: str) -> bool:
         if not invocation.terminal.stdin.isatty():
@@ -271,10 +246,6 @@ def _ask_to_give_up(invocation: Invocation, unasked: list[str]) -> Callable[[str
 
 
 def _result_remark(to: str | None, dry_run: bool) -> output.Remark:
-    """Return a function that makes the text below a restore result: a summary of the backup, and the result.
-
-    `to`: the directory of an unpacked backup; None for a restore.
-    """
     done = f"The backup is unpacked in {to}.\n" if to is not None else "The backup is restored.\n"
     if dry_run:
         done = (
@@ -372,11 +343,6 @@ def _verify_files(invocation: Invocation, service: str, *what: Any) -> Callable[
 
 
 def _download_backup(invocation: Invocation, backup_id: str, output: str | None, force: bool) -> int:
-    """Save a backup file and return the exit code. Uses the user's session, since only administrators can download
-    backups.
-
-    `output`: the target file or folder. `force`: replace an existing file.
-    """
     from mailbox_appliance.cli.files import save_download
 
     path = fill_path(DOWNLOAD_BACKUP.path, {"backupId": backup_id})

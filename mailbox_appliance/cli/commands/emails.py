@@ -124,11 +124,7 @@ def _perform_action(invocation: Invocation, body: dict[str, Any], messages: list
 
 
 def _by_mailbox(client: "ApiClient", messages: list[ListedMessage], wanted: str | None) -> dict[str, list[str]]:
-    """Return the message IDs grouped by mailbox ID. `wanted`: the mailbox named on the command line, for all messages.
-
-    Without `wanted`, each message is in the mailbox that its entry in `messages` names, or else in the caller's only
-    mailbox. Raises Failure if an entry names another mailbox than `wanted`.
-    """
+    """Return the message IDs by mailbox: `wanted`, else that of each entry, else the only one."""
     silent = any(one.account_id is None for one in messages)
     named = resolve_account(client, wanted) if silent or wanted is not None else None
     found: dict[str, list[str]] = {}

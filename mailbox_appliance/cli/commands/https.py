@@ -34,10 +34,7 @@ _PASSPHRASE_OPTIONS = (context.PASSPHRASE_STDIN,)
 
 
 def _use_https(call: Call, service: str, make_body: Callable[..., Any] = lambda: None) -> Callable[..., int]:
-    """Return a command that makes the call or, if no appliance is running, uses the service on the files.
-
-    `make_body`: makes the request body from the options.
-    """
+    """Return a command that makes the call or, if no appliance is running, uses the service on the files."""
 
     def act(invocation: Invocation, passphrase_stdin: bool, **given: Any) -> int:
         body, client = make_body(**given), operator_client(invocation)
@@ -64,11 +61,7 @@ def _import_body(certificate: str, key: str) -> dict[str, str]:
 
 
 def _fingerprint(invocation: Invocation) -> int:
-    """Print the fingerprint of the HTTPS certificate and return the exit code.
-
-    A running appliance, local or named on the command line, is asked. Otherwise the fingerprint comes from the files of
-    the data directory; if they have no certificate, one is created.
-    """
+    """Print the fingerprint from a running appliance or else from the files, where it creates a missing certificate."""
     client = operator_client(invocation)
     answer = None if client is None else STATUS.ask(client)
     if answer is None or (_never_offered_remark(answer) and not names_other_appliance(invocation)):
@@ -107,10 +100,7 @@ def _next_steps_remark(answer: Any) -> str:
 
 
 def _read_pem(name: str, argument: str) -> str:
-    """Return the content of a file, decoded as Latin-1. That never fails, so the API reports a file that is not PEM.
-
-    `argument`: the argument that error messages name. Raises Failure if the file is unreadable or larger than 64 KiB.
-    """
+    """Return a file as Latin-1, which never fails, so that the API reports a file that is not PEM."""
     try:
         content = files.read_regular(Path(name), _LARGEST_PEM + 1)
     except (OSError, ValueError) as error:

@@ -89,10 +89,7 @@ _ANSWER_SECONDS = 120.0
 
 
 class _ApplianceConnection:
-    """The HTTP connection of the MCP bridge (`mcp`) to its appliance.
-
-    After a network error it looks up the appliance's address again, since a restart may have changed it.
-    """
+    """The connection of `mcp` to its appliance, whose address may change when it restarts."""
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation

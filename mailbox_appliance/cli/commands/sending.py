@@ -42,10 +42,6 @@ def idempotency_header(given: Given) -> dict[str, str]:
 
 
 def _sending_row(name: str, call: Call, text: str, body: Any, *parameters: click.Parameter) -> Row:
-    """Return the row of a command that sends a message, at most once for each idempotency key.
-
-    `text`: its help. `body`: the function that makes the request body from the options.
-    """
     return Row(
         name,
         call,

@@ -226,10 +226,7 @@ def _setup(invocation: Invocation, name: str, email: str, password_stdin: bool, 
 
 
 def _wait_for_appliance(invocation: Invocation, folder: Path, problem: Exception) -> local.RunningAppliance:
-    """Wait until the appliance that is starting on the data directory has published its address; return the appliance.
-
-    `problem`: the error that another process owns the directory. Raises Failure with its text after some seconds.
-    """
+    """Wait until the appliance that is starting has published its address. Raises Failure after some seconds."""
     until = time.monotonic() + _PATIENCE
     with invocation.terminal.waiting("The appliance is starting…"):
         while time.monotonic() < until:
