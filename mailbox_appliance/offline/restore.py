@@ -33,7 +33,6 @@ from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key import StoreKey, find_key_file, load_passphrase, read_key
 from mailbox_appliance.store.open_file import DirectoryLock, detect_plain_format, open_database, wal_path
 from mailbox_appliance.store.restore import swap
-from mailbox_appliance.store.restore.kinship import RELATION_TEXTS
 from mailbox_appliance.store.restore.merge import MergeResult
 from mailbox_appliance.store.restore.restore import (
     PreparedRestore,
@@ -58,6 +57,11 @@ _NOT_KNOWN = (
     "{why} So changes since the backup are unknown: API keys that were revoked, passwords that were changed and members"
     " who were removed since then are as they were in the backup. Review them. All sessions have ended."
 )
+_FORKED = (
+    "The current store is not a later state of the backup: it is earlier, the two have diverged, or a restore is"
+    " undone. Sends of both are kept, and API keys that were revoked in either stay revoked. Everything else is as it"
+    " was in the backup: review the members, their passwords and the API keys. All sessions have ended."
+)
 _MAY_BE_OUT = ("may have been delivered and is uncertain now", "may have been delivered and are uncertain now")
 _IN_TIME = ("waits for its time", "wait for their time")
 _HELD = tuple(f"{is_on} on hold until you run `mailbox-appliance scheduled release`" for is_on in ("is", "are"))
@@ -70,7 +74,6 @@ _GIVEN_BACK = tuple(
     " the mailbox"
     for fails, is_kept in (("fails", "is kept as a draft"), ("fail", "are kept as drafts"))
 )
-_NARROWED = ("has fewer permissions than in the backup", "have fewer permissions than in the backup")
 _OTHER_LOG = (
     "The audit log of the current store does not continue that of the backup. Its entries since then are no longer in"
     " the audit log, but only in the backup of the previous store."
@@ -84,18 +87,16 @@ def restore_sentences(carried: MergeResult, why: str) -> Iterator[str]:
     used; may be empty.
     """
     sends, rights = carried.sends, carried.rights
-    if not carried.is_known:
+    if carried.relation == "forked":
+        yield _FORKED
+    elif not carried.is_known:
         yield _NOT_KNOWN.format(why=why or f"The current store cannot be used for this: {carried.why}.")
-    if carried.relation is not None and RELATION_TEXTS[carried.relation]:
-        yield RELATION_TEXTS[carried.relation]
     yield from _count_sentence(sends.uncertain, "send", *_MAY_BE_OUT)
     yield from _count_sentence(sends.waiting, "scheduled send", *(_HELD if sends.are_held else _IN_TIME))
     yield from _count_sentence(sends.ended, "scheduled send", *_ENDS)
     yield from _count_sentence(sends.given_back, "scheduled send", *_GIVEN_BACK)
-    whose = "" if carried.relation == "forked" else "of the backup "
-    yield from _count_sentence(rights.revoked, "API key", *_singular_and_plural(whose + "{} revoked"))
+    yield from _count_sentence(rights.revoked, "API key", *_singular_and_plural("of the backup {} revoked"))
     yield from _count_sentence(rights.suspended, "member", *_singular_and_plural("of the backup {} suspended"))
-    yield from _count_sentence(rights.narrowed, "API key", *_NARROWED)
     if not carried.has_log:
         yield _OTHER_LOG
 

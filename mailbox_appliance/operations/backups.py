@@ -243,6 +243,9 @@ def restore(appliance: Appliance, caller: Caller, request: RestoreBackupRequest)
     changes since the backup are carried over, and the current sessions stay valid. Messages that the backup holds as
     being sent or due by now, and whose outcome is not known, become `uncertain`.
 
+    If the current store is not a later state of the backup, or if the backup undoes a restore, only deliveries,
+    idempotency keys and revoked API keys are carried over. Then all sessions end, and scheduled messages are held.
+
     400: what is wrong with the backup, as for `verify`. 409: another maintenance task is running, disk space is
         insufficient, or the configuration in the backup cannot be used.
     """

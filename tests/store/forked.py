@@ -3,11 +3,8 @@
 import shutil
 from pathlib import Path
 
-from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.model.backups import BackupReason
 from mailbox_appliance.store.audit import SYSTEM_ACTOR, Actor
 from mailbox_appliance.store.files import DATABASE_FILE
-from mailbox_appliance.store.restore.kinship import BackupOrigin
 from mailbox_appliance.store.restore.merge import MergeResult, merge_present
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
@@ -19,22 +16,18 @@ HOUR = 3600.0
 class Parting:
     """A store that continues twice from one moment: as the source of a backup, and as the present store.
 
-    One hour each passes before the changes in the backup, its making, the changes in the present store, and the
-    restore.
+    One hour each passes before the changes in the backup, the changes in the present store, and the restore.
     """
 
     def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
         self.folder, self.present = folder / "backup", folder / "present"
         self.carried = MergeResult(is_known=False)
-        self.made = BackupOrigin("", "manual")
 
-    def run(
-        self, together: Act, ours: Act, theirs: Act, *, is_told: bool = True, reason: BackupReason = "manual"
-    ) -> tuple[Store, People]:
+    def run(self, together: Act, ours: Act, theirs: Act) -> tuple[Store, People]:
         """Run `ours` in the store that is backed up and `theirs` in the present store; return the restored store, open.
 
-        `is_told`: each of the two has a row of its own in its log.
+        Each of the two has a row of its own in its log.
         """
         store = Store.open(self.folder, self.clock)
         people = populate(store)
@@ -42,24 +35,17 @@ class Parting:
         store.close()
         shutil.copytree(self.folder, self.present)
         self.clock.advance(HOUR)
-        self._go_on(self.folder, people, ours, is_told=is_told)
-        self.made = BackupOrigin(self.now, reason)
+        self._go_on(self.folder, people, ours)
         self.clock.advance(HOUR)
-        self._go_on(self.present, people, theirs, is_told=is_told)
+        self._go_on(self.present, people, theirs)
         self.clock.advance(HOUR)
         store = Store.open(self.folder, self.clock)
-        present = self.present / DATABASE_FILE
-        self.carried = merge_present(store.database, present, store.key, self.clock.now(), made=self.made)
+        self.carried = merge_present(store.database, self.present / DATABASE_FILE, store.key, self.clock.now())
         return store, people
 
-    @property
-    def now(self) -> str:
-        return to_timestamp(self.clock.now())
-
-    def _go_on(self, folder: Path, people: People, act: Act, *, is_told: bool) -> None:
+    def _go_on(self, folder: Path, people: People, act: Act) -> None:
         store = Store.open(folder, self.clock)
-        if is_told:
-            store.audit.record(SYSTEM_ACTOR, "settings.update", ("setting", folder.name))
+        store.audit.record(SYSTEM_ACTOR, "settings.update", ("setting", folder.name))
         act(store, people, self.clock)
         store.close()
 

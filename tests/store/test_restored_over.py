@@ -15,12 +15,10 @@ from mailbox_appliance.offline import restore as offline_restore
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.backup.container import read_manifest
 from mailbox_appliance.store.files import DATABASE_FILE
-from mailbox_appliance.store.restore.kinship import RELATION_TEXTS
-from mailbox_appliance.store.restore.merge import mark_unknown
 from mailbox_appliance.store.restore.restore import RestoreResult, unpack_into_folder
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
-from tests.store.forked import Parting, told
+from tests.store.forked import told
 from tests.store.mail import Mailbox
 from tests.store.restore.test_restore import back_up, restore
 from tests.store.restored import People, accept, add_key, add_session, lets_in, populate
@@ -108,9 +106,13 @@ def test_it_is_told_in_plain_words(folder: Path, tmp_path: Path) -> None:
     inside(folder, clock, lambda store: go_on(store, people))
     warnings = offline_restore.restore(tmp_path / "old", back_up(folder, clock))["warnings"]
     assert warnings[:-1] == [
-        RELATION_TEXTS["forked"],
+        (
+            "The current store is not a later state of the backup: it is earlier, the two have diverged, or a restore"
+            " is undone. Sends of both are kept, and API keys that were revoked in either stay revoked. Everything else"
+            " is as it was in the backup: review the members, their passwords and the API keys. All sessions have"
+            " ended."
+        ),
         "1 send may have been delivered and is uncertain now.",
-        "1 API key is revoked.",
     ]
 
 
@@ -137,7 +139,7 @@ def test_over_an_earlier_state_where_only_the_sends_tell(
     assert restored.carried.relation == "forked"
     assert found_in(tmp_path / "old", clock, people) == (
         "succeeded" if outcome == "succeeded" else "uncertain",
-        *("queued", "queued", True, True, "bob-1", True),
+        *("queued", "queued", True, False, "bob-1", True),
     )
 
 
@@ -175,7 +177,7 @@ def test_an_older_backup_first_then_the_newest(folder: Path, clock: FakeClock) -
     carried = restore(folder, newest, clock).carried
     assert (carried.relation, carried.has_log) == ("forked", False), "the first restore is not in the log"
     assert found_in(folder, clock, people) == KNOWN
-    assert inside(folder, clock, lambda store: lets_in(store, "9")) is None, "who came in with the old password"
+    assert inside(folder, clock, lambda store: lets_in(store, "9")) is None, "all sessions end"
 
 
 def test_back_to_the_old_release_and_forward_again(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
@@ -202,7 +204,7 @@ def test_back_to_the_old_release_and_forward_again(folder: Path, clock: FakeCloc
     unpack_into_folder(migration, tmp_path / "old", clock)
     inside(tmp_path / "old", clock, lambda _: None)
     shutil.copytree(tmp_path / "old", tmp_path / "again")
-    assert restore(tmp_path / "again", upgraded, clock).carried.relation == "forked", "each was upgraded by itself"
+    assert restore(tmp_path / "again", upgraded, clock).carried.relation == "continues", "only its upgrade was another"
     assert restore(tmp_path / "old", newest, clock).carried.relation == "forked"
 
     def look(store: Store) -> tuple[object, ...]:
@@ -253,16 +255,17 @@ def take_back(
 
 
 def test_what_a_restore_took_comes_back(folder: Path, clock: FakeClock) -> None:
+    """Everybody is signed out, and scheduled messages are on hold."""
     people, restored = take_back(folder, clock)
-    assert (restored.carried.relation, restored.carried.sends.ended, restored.carried.has_log) == ("undone", 0, True)
+    assert (restored.carried.relation, restored.carried.sends.ended, restored.carried.has_log) == ("forked", 0, True)
     assert (restored.carried.rights.revoked, restored.carried.rights.suspended) == (0, 0)
-    assert RELATION_TEXTS["undone"].startswith("This backup holds the store that a restore replaced")
     store = Store.open(folder, clock)
     members = {one.name: (one.role, one.status) for one in store.members.list()}
     assert members == {"Ada": ("admin", "active"), "Bob": ("admin", "active"), "Eve": ("admin", "active")}
     assert store.members.get_password_hash(people.more["eve"]) == "eve"
-    assert lets_in(store, "7") == people.more["eve"]
+    assert (lets_in(store, "7"), lets_in(store, "2")) == (people.more["eve"], None)
     assert [ended(store, people.more[name]) for name in ("waits", "sent")] == ["queued", "succeeded"]
+    assert store.stored_settings.find("sending.hold_scheduled") is True
     assert [bool(store.deliveries.get_work(people.more[name]).wire) for name in ("waits", "sent")] == [True, True]
     assert store.sent_copies.list_due(clock.now(), people.more["box"]) == (people.more["sent"],)
     box, shared = store.accounts.get(people.more["box"]), store.accounts.get(people.box)
@@ -274,81 +277,10 @@ def test_what_a_restore_took_comes_back(folder: Path, clock: FakeClock) -> None:
     store.close()
 
 
-def test_what_people_did_after_it_stays_done(folder: Path, clock: FakeClock) -> None:
-    def since(store: Store, people: People) -> None:
-        go_on(store, people)
-        with store.database.transaction():
-            store.accounts.set_access(people.others_box, shared_with_all=False, member_ids=[])
-            store.members.update(people.bob, status="suspended")
-            told(store, "member.suspend", ("member", people.bob))
-            store.accounts.set_access(people.box, shared_with_all=False, member_ids=[])
-            told(store, "account.access", ("account", people.box))
-
-    people, restored = take_back(folder, clock, since)
-    assert restored.carried.relation == "undone"
-    assert found_in(folder, clock, people) == ("succeeded", "canceled", "queued", False, False, "bob-2", None)
-
-    def look(store: Store) -> tuple[object, ...]:
-        box, bob = store.accounts.get(people.box), store.members.get(people.bob)
-        return box.shared_with_all, box.granted_member_ids, bob.role, bob.status, lets_in(store, "7")
-
-    assert inside(folder, clock, look) == (False, (), "member", "suspended", people.more["eve"])
-
-
-def test_whom_people_removed_after_it_stays_removed(folder: Path, clock: FakeClock) -> None:
-    def since(store: Store, people: People) -> None:
-        with store.database.transaction():
-            store.deliveries.end_mailbox_deliveries(people.others_box)
-            store.accounts.remove(people.others_box)
-            told(store, "account.delete", ("account", people.others_box))
-            store.members.remove(people.bob)
-            told(store, "member.delete", ("member", people.bob))
-
-    people = begin(folder, clock)
-    later = clock.now() + timedelta(days=9)
-    accepting = inside(folder, clock, lambda store: accept(store, people, "his", send_at=later, box=people.others_box))
-    old = back_up(folder, clock)
-    inside(folder, clock, lambda store: add_eve(store, people))
-    kept = restore(folder, old, clock).kept
-    assert kept is not None
-    inside(folder, clock, lambda store: since(store, people))
-    assert restore(folder, kept, clock).carried.relation == "undone"
-
-    def look(store: Store) -> tuple[object, ...]:
-        bob = store.members.get(people.bob)
-        granted = store.accounts.get(people.box).granted_member_ids
-        return (
-            bob.status,
-            store.members.get_password_hash(bob.id),
-            lets_in(store, "1"),
-            ended(store, accepting),
-            granted,
-        )
-
-    assert inside(folder, clock, look) == ("suspended", None, None, "account_removed", (people.more["eve"],))
-
-
-@pytest.mark.parametrize("is_by_restore", [True, False], ids=["by the restore", "after it"])
-def test_what_the_restore_doubted_or_revoked_is_as_before(tmp_path: Path, *, is_by_restore: bool) -> None:
-    def together(store: Store, people: People, clock: FakeClock) -> None:
-        people.more["op"] = accept(store, people, "op", send_at=clock.now() + timedelta(days=9))
-
-    def theirs(store: Store, people: People, clock: FakeClock) -> None:
-        if not is_by_restore:
-            store.audit.record(SYSTEM_ACTOR, "backup.restore", ("backup", "bak_1"))
-            clock.advance(HOUR)
-        with store.database.transaction():
-            mark_unknown(store.database, people.more["op"], "queued", clock.now())
-            store.api_keys.revoke(people.key)
-        if is_by_restore:
-            store.audit.record(SYSTEM_ACTOR, "backup.restore", ("backup", "bak_1"))
-
-    parting = Parting(tmp_path)
-    store, people = parting.run(together, lambda *_: None, theirs, is_told=False, reason="pre-restore")
-    assert parting.carried.relation == "undone"
-    found = ended(store, people.more["op"]), lets_in(store, "1") == people.bob
-    assert found == (("queued", True) if is_by_restore else ("uncertain", False))
-    store.close()
+def test_what_was_sent_and_revoked_after_it_stays_so(folder: Path, clock: FakeClock) -> None:
+    people, restored = take_back(folder, clock, go_on)
+    assert restored.carried.relation == "forked"
+    assert found_in(folder, clock, people) == ("succeeded", "canceled", "queued", False, False, "bob-1", True)
 
 
 # --- missing files ----------------------------------------------------------------------------------------------------

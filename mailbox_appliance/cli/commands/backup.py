@@ -258,8 +258,9 @@ restore = command(
     "restore",
     _restore,
     "Restore a backup.\n\nThe current store is kept as a `pre-restore` backup. What happened since the backup is"
-    " carried over: mail is not resent, and revoked credentials stay revoked. If the current store is missing or cannot"
-    " be opened, scheduled messages are held, and you must review keys and members.\n\nStop the appliance first. With"
+    " carried over: mail is not resent, and revoked credentials stay revoked. If the current store is missing,"
+    " cannot be opened or is not a later state of the backup, all sessions end, scheduled messages are held, and you"
+    " must review keys and members.\n\nStop the appliance first. With"
     " --online an administrator restores a running appliance, here or remote, and it restarts by itself. With --to the"
     " backup is unpacked into an empty directory instead; a backup of an older release is unpacked byte for byte.",
     (

@@ -5,8 +5,8 @@ backup is merged into the restored one.
 
 restore        the order of steps: prepare, complete, undo
 unpack         takes a store out of a backup, in the current format
-kinship        how the present store and the backup are related, by their audit logs
-merge          copies deliveries, settings and audit log rows since the backup from the present store
+merge          finds how the present store and the backup are related, and copies deliveries, settings and audit log
+               rows since the backup from the present store
 merge_rights   the same for members, keys, sessions and shares
 pending        a marker file for a restore that was accepted, by which a failed restore is recorded
 swap           replaces several files of a data directory at once

@@ -1,16 +1,21 @@
 """Merging into a restored store what was sent, revoked and logged since its backup.
 
-The module `kinship` finds how the present store and the backup are related. That decides what is merged:
+How the present store and the backup are related is read from their audit logs, and decides what is merged:
 
-    the present store is the later one .............. what was sent, revoked and changed since is merged
-    the backup is what a restore replaced ........... the same, except for the changes of that restore itself
-    related, and neither is later than the other .... what has ended or was revoked in either store stays ended or
-                                                      revoked; scheduled messages are on hold
-    no present store, or unreadable, or unrelated ... nothing is known: sessions end, scheduled messages are on hold
+    continues .... The present log begins with the whole log of the backup: the present store is the later one. What
+                   was sent, revoked and changed since is merged.
+    forked ....... They are related, but the present store is earlier, the two have diverged, or the backup is the
+                   pre-restore backup of the restore that comes next in the present log. Deliveries and revoked API
+                   keys are merged; sessions end, scheduled messages are on hold.
+    stranger ..... The stores are unrelated. The same as if there is no present store, or if it cannot be read:
+                   nothing is known, sessions end, scheduled messages are on hold.
+
+Deliveries are not in the log. If any delivery has progressed further in the backup than in the present store, the
+stores count as forked.
 
 The HTTPS settings of the present store are kept, if it opens. If its audit log begins with the restored one, its later
 rows are appended unchanged, with their HMACs, so a log that was altered is still detected. The module `merge_rights`
-merges members, keys, sessions and shares.
+merges members, keys, sessions and shares. In SQL, the restored store is `main` and the present one is `present`.
 """
 
 import json
@@ -19,10 +24,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from mailbox_appliance.clock import to_millis, to_timestamp
 from mailbox_appliance.model.base import own_text
-from mailbox_appliance.model.deliveries import DeliveryStatus
 from mailbox_appliance.store import deliveries, moves
 from mailbox_appliance.store.audit import FACT_COLUMNS
 from mailbox_appliance.store.database import Database, Row
@@ -30,7 +35,6 @@ from mailbox_appliance.store.deliveries import DeliveryOutcome
 from mailbox_appliance.store.delivery_queries import set_provider_draft
 from mailbox_appliance.store.key import StoreKey
 from mailbox_appliance.store.restore import merge_rights
-from mailbox_appliance.store.restore.kinship import BackupOrigin, Kinship, Relation, find_kinship
 from mailbox_appliance.store.restore.merge_rights import MergedRights
 from mailbox_appliance.store.schema import TRIGGERS
 
@@ -44,9 +48,10 @@ from mailbox_appliance.store.schema import TRIGGERS
 #     its sender has lost access ...... Queued operations fail as `permission_revoked`, and are kept as drafts.
 #     after the two have forked ....... The row that is further advanced counts. Operations that are open in both and
 #                                       due become uncertain, and scheduled messages are on hold for an administrator.
-#     a restore is undone ............. Operations that this restore ended are as in the backup.
+#                                       Operations in a mailbox that only the backup has, such as those that a restore
+#                                       ended with it, are as in the backup.
 #
-# The restored store is `main`, the other is `present`. Mailboxes have the same IDs in both, but not the same numbers.
+# Mailboxes have the same IDs in both, but not the same numbers.
 # Results may name messages that the restored mirror lacks: the next sync of the mailbox adds them.
 
 
@@ -57,8 +62,6 @@ OUTCOME_UNKNOWN = own_text(
     "The appliance was restored from a backup that was made before or while this message was sent, so it is unknown"
     " whether it was sent. Check the Sent folder or ask a recipient, then resolve the delivery."
 )
-#: The `last_cause` of such a delivery, by which a later restore finds it.
-_BY_RESTORE = "restore"
 
 _PRESENT_IDS = "SELECT id FROM present.delivery_operations"
 # Operations withdrawn since, whose key was used again: the later one counts. And a scheduled message of an old format
@@ -84,18 +87,11 @@ WHERE m.gone = 0
     WHERE p.id = m.id AND pf.id = f.id)"""
 _NOT_LEFT = "operation NOT IN (SELECT value FROM json_each(?))"
 _IS_OPEN = "status IN ('queued', 'sending', 'uncertain')"  # written as in the index of open operations
-_PRESENT_KNOWS = """
+_PROGRESS = """
 CASE {}.status WHEN 'succeeded' THEN 4 WHEN 'failed' THEN 3 WHEN 'uncertain' THEN 2 WHEN 'sending' THEN 1 ELSE 0 END"""
-_BACKUP_KNOWS_MORE = f"{_PRESENT_KNOWS.format('r')} > {_PRESENT_KNOWS.format('p')}"
-# The changes of a restore that is undone: operations in mailboxes that it removed, and operations that it made
-# uncertain.
-_ENDED_BY_RESTORE = f"""
-((p.status = r.status OR (p.error_code = 'account_removed' AND r.{_IS_OPEN}))
-  AND r.account_id IN (SELECT id FROM main.accounts) AND r.account_id NOT IN (SELECT id FROM present.accounts)
-  AND r.account_id NOT IN (SELECT target_id FROM present.audit_events WHERE number > :common
-    AND action = 'account.delete' AND outcome = 'success' AND target_id IS NOT NULL)
- OR (p.status = 'uncertain' AND r.{_IS_OPEN} AND p.updated_at BETWEEN :began AND :ended
-  AND p.last_cause = '{_BY_RESTORE}'))"""
+_BACKUP_COUNTS = f"""
+({_PROGRESS.format("r")} > {_PROGRESS.format("p")} OR (r.account_id NOT IN (SELECT id FROM present.accounts)
+  AND (p.status = r.status OR (p.error_code = 'account_removed' AND r.{_IS_OPEN}))))"""
 # The same operation in both: by its ID, by the ID of its schedule, or by its idempotency key.
 _PAIRS_IN_BOTH = " UNION ".join(
     f"SELECT r.id, p.id FROM main.delivery_operations r JOIN present.delivery_operations p ON {same} WHERE {{0}}"
@@ -165,49 +161,35 @@ class _BackupPrecedence:
     theirs: str = "[]"
 
 
-def merge_sends(database: Database, now: datetime, kinship: Kinship) -> MergedSends:
+def merge_sends(database: Database, now: datetime, *, is_forked: bool) -> MergedSends:
     """Merge the deliveries of the store attached as `present` into the restored store, so that no message is sent
     twice.
 
-    The caller must be in a transaction. `kinship`: how the two stores are related.
+    The caller must be in a transaction. `is_forked`: the present store is not later than the backup. Then scheduled
+    messages are on hold.
     """
-    standing, known = _find_precedence(database, kinship), _known_ids(database, kinship)
+    standing, known = _BackupPrecedence(), f"{_PRESENT_IDS} WHERE {_IS_OPEN}"
+    if is_forked:
+        pairs = database.rows(_PAIRS_IN_BOTH.format(_BACKUP_COUNTS))
+        standing = _BackupPrecedence(*(json.dumps([pair[side] for pair in pairs]) for side in (0, 1)))
+        # Operations only in the present store are known to it from their beginning.
+        known = _ONLY_IN_PRESENT
+    # The present store shows reliably what has happened to these since the backup.
+    known_ids = {row[0] for row in database.rows(known)}.difference(*database.rows(_WAITS_STILL))
     database.change(_IN_THE_WAY, (standing.ours,))
     newer = _merge_operations(database, standing)
     _merge_message_bytes(database, standing)
     _merge_chores(database, standing)
     database.change("INSERT OR REPLACE INTO main.legacy_idempotency SELECT * FROM present.legacy_idempotency")
     moves.delete_messages(database, [row[0] for row in database.rows(_COPIES_LEFT)])
-    uncertain = _mark_uncertain(database, now, known)
+    uncertain = _mark_uncertain(database, now, json.dumps(sorted(known_ids)))
     ended = _end_without_mailbox(database, now)
-    if kinship.relation == "forked":
+    if is_forked:
         _set_hold(database)
     else:
         _merge_hold(database)
     given_back = _return_unreachable(database, now)
     return MergedSends(newer, uncertain, ended, given_back, _count_waiting(database), _are_held(database))
-
-
-def _find_precedence(database: Database, kinship: Kinship) -> _BackupPrecedence:
-    if kinship.relation == "continues":
-        return _BackupPrecedence()
-    where, values = _BACKUP_KNOWS_MORE, dict[str, object]()
-    if kinship.relation == "undone":
-        where, values = _ENDED_BY_RESTORE, {"common": kinship.common}
-        values |= {"began": kinship.began, "ended": kinship.ended}
-    pairs = database.rows(_PAIRS_IN_BOTH.format(where), values)
-    return _BackupPrecedence(*(json.dumps([pair[side] for pair in pairs]) for side in (0, 1)))
-
-
-def _known_ids(database: Database, kinship: Kinship) -> str:
-    """Return the IDs (a JSON list) of deliveries that a merge must not set to `uncertain`.
-
-    The present store shows reliably what has happened to them since the backup.
-    """
-    # If the two have forked, operations only in the present store are known to it from their beginning.
-    known = {"forked": _ONLY_IN_PRESENT, "undone": _PRESENT_IDS}
-    ids = {row[0] for row in database.rows(known.get(kinship.relation, f"{_PRESENT_IDS} WHERE {_IS_OPEN}"))}
-    return json.dumps(sorted(ids.difference(*database.rows(_WAITS_STILL))))
 
 
 def hold_sends(database: Database, now: datetime) -> MergedSends:
@@ -299,20 +281,11 @@ def _merge_chores(database: Database, standing: _BackupPrecedence) -> None:
     )
 
 
-def mark_unknown(database: Database, operation_id: str, status: DeliveryStatus, now: datetime) -> None:
-    """Change a delivery from `status` to `uncertain`, and record a restore as the cause.
-
-    If the delivery has a status other than `status`, it keeps that status; only the cause is recorded.
-    """
-    outcome = DeliveryOutcome("uncertain", warnings=(OUTCOME_UNKNOWN,), came_from=status)
-    deliveries.end_delivery(database, operation_id, outcome, now)
-    database.change("UPDATE delivery_operations SET last_cause = ? WHERE id = ?", (_BY_RESTORE, operation_id))
-
-
 def _mark_uncertain(database: Database, now: datetime, known: str = "[]") -> int:
     rows: list[Row] = database.rows(_UNDER_WAY, (to_timestamp(now), known))
     for operation_id, status in rows:
-        mark_unknown(database, operation_id, status, now)
+        outcome = DeliveryOutcome("uncertain", warnings=(OUTCOME_UNKNOWN,), came_from=status)
+        deliveries.end_delivery(database, operation_id, outcome, now)
         # That the draft of an attempt is missing at the provider proves nothing: the appliance removes unsent drafts.
         set_provider_draft(database, operation_id, None)
     return len(rows)
@@ -362,6 +335,67 @@ def _count_waiting(database: Database) -> int:
     return int(database.value(sql))
 
 
+# --- How the two stores are related ---
+
+
+Relation = Literal["continues", "forked", "stranger"]
+
+_NAMES = [name.strip() for name in f"number, {FACT_COLUMNS}".split(",")]
+_BEGINS_WITH = f"""
+SELECT NOT EXISTS (SELECT 1 FROM main.audit_events r LEFT JOIN present.audit_events p ON p.number = r.number
+  WHERE r.number <= ? AND ({", ".join(f"r.{name}" for name in _NAMES)})
+    IS NOT ({", ".join(f"p.{name}" for name in _NAMES)}))"""
+_LAST = "SELECT number, action FROM main.audit_events ORDER BY number DESC LIMIT 1"
+_NEXT = "SELECT action, outcome FROM present.audit_events WHERE number > ? ORDER BY number LIMIT 1"
+_FIRST_FACT = f"SELECT {FACT_COLUMNS} FROM {{}}.audit_events ORDER BY number LIMIT 1"
+_SAME_MEMBER = """
+SELECT 1 FROM main.members r JOIN present.members p ON p.id = r.id AND p.created_at = r.created_at LIMIT 1"""
+# Changes to an operation that time never makes: it is no longer ended or uncertain, or has fewer attempts; and an
+# operation in `sending` is queued again only after a failed attempt.
+_SENT_ON = " UNION ALL ".join(
+    f"""SELECT 1 FROM main.delivery_operations r JOIN present.delivery_operations p ON p.{name} = r.{name}
+          WHERE (r.status IN ('succeeded', 'failed') AND p.status <> r.status) OR r.attempts > p.attempts
+          OR (r.status = 'uncertain' AND p.status IN ('queued', 'sending'))
+          OR (r.status = 'sending' AND p.status = 'queued' AND p.last_cause IS NULL)"""
+    for name in ("id", "schedule_id")
+)
+
+
+def _find_relation(database: Database, *, is_pre_restore: bool) -> tuple[Relation, int | None]:
+    """Return how the present store is related to the backup, and the number of the last row of the backup's log, if the
+    present log begins with that log.
+
+    Entries of the logs are compared, not their HMACs.
+    """
+    if not _are_related(database):
+        return "stranger", None
+    common = _last_common_row(database)
+    if common is None or database.value(f"{_SENT_ON} LIMIT 1") is not None:
+        return "forked", common
+    if is_pre_restore and database.row(_NEXT, (common,)) == ("backup.restore", "success"):
+        return "forked", common
+    return "continues", common
+
+
+def _are_related(database: Database) -> bool:
+    """Whether the two stores have a common history: their logs have the same first entry, or they share a member."""
+    first = database.row(_FIRST_FACT.format("main"))
+    if first is not None and first == database.row(_FIRST_FACT.format("present")):
+        return True
+    return database.row(_SAME_MEMBER) is not None
+
+
+def _last_common_row(database: Database) -> int | None:
+    number, action = database.row(_LAST) or (0, "")
+    if database.value(_BEGINS_WITH, (number,)):
+        return int(number)
+    # An old backup is upgraded while it is unpacked, which adds a row; the present store may have its own row of an
+    # upgrade.
+    if action == "store.upgrade" and database.value(_BEGINS_WITH, (number - 1,)):
+        return int(number - 1)
+    return None
+
+
 # --- Everything: deliveries, rights, settings and the log ---
 
 
@@ -384,9 +418,9 @@ _LOG_TRIGGER = "audit_events_remain"  # the trigger that prevents deleting rows 
 class MergeResult:
     """Result of merging the present store into the restored one: how many deliveries and access rights were changed.
 
-    `is_known`: whether the present store could show what happened since the backup. `why`: if not, the reason; empty if
-    there is no present store or it cannot be opened. `relation`: how the two stores are related; None if that was not
-    determined.
+    `is_known`: whether the present store could show everything that happened since the backup. `why`: if not, the
+    reason; empty if the stores have forked, or if there is no present store or it cannot be opened. `relation`: how the
+    two stores are related; None if that was not determined.
     """
 
     is_known: bool
@@ -404,7 +438,7 @@ def merge_present(
     key: StoreKey,
     now: datetime,
     *,
-    made: BackupOrigin | None = None,
+    is_pre_restore: bool = False,
     leave_log: bool = False,
 ) -> MergeResult:
     """Merge the present store into a restored one, in a single durable transaction. Both must open with `key`.
@@ -413,25 +447,27 @@ def merge_present(
 
     - now: the time of the restore. A delivery that was due before it becomes uncertain if the present store does not
       show what happened to it.
-    - made: when and why the backup was made. Without it, nothing in a forked store counts as later than the backup.
+    - is_pre_restore: the backup was made by a restore, of the store that it replaced.
     - leave_log: leave a write-ahead log of the present store untouched.
     """
     with _attach_present(database, present, key, leave_log), database.transaction(durable=True):
-        kinship = find_kinship(database, made)
+        relation, common = _find_relation(database, is_pre_restore=is_pre_restore)
         _keep_https(database)
-        if kinship.relation == "stranger":
-            carried = _merge_blindly(database, now, "it is another store, not a later state of this one", "stranger")
+        if relation == "stranger":
+            result = _merge_blindly(database, now, "it is another store, not a later state of this one", relation)
             merge_rights.ensure_administrator(database)
-            return carried
-        if kinship.relation == "forked":
-            rights = merge_rights.merge_forked_rights(database, now, made)
+            return result
+        if relation == "forked":
+            merge_rights.end_all_access(database)
+            rights = merge_rights.merge_revoked_keys(database)
+            merge_rights.ensure_administrator(database)
         else:
-            rights = merge_rights.merge_later_rights(database, now, kinship)
-        sends = merge_sends(database, now, kinship)
-        if kinship.relation != "forked":
-            _append_present_log(database, kinship)
+            rights = merge_rights.merge_later_rights(database, now)
+        sends = merge_sends(database, now, is_forked=relation == "forked")
+        if common is not None:
+            _append_present_log(database, common)
         has_log = database.value(_MISSING_LOG_ROW) is None
-        return MergeResult(True, sends=sends, rights=rights, relation=kinship.relation, has_log=has_log)
+        return MergeResult(relation == "continues", sends=sends, rights=rights, relation=relation, has_log=has_log)
 
 
 def _keep_https(database: Database) -> None:
@@ -470,14 +506,13 @@ def _attach_present(database: Database, present: Path, key: StoreKey, leave_log:
         database.change("DETACH present")
 
 
-def _append_present_log(database: Database, kinship: Kinship) -> None:
-    """Append the audit log rows that the present store wrote after the backup.
+def _append_present_log(database: Database, number: int) -> None:
+    """Append the audit log rows that the present store wrote after the row `number`, the last one of the backup.
 
     The recorded end of the present log (its number of rows and last HMAC) is copied as well. Nothing is appended if the
     present store does not record that end, or if the HMACs of the common rows differ.
     """
     end: dict[str, str] = dict(database.rows(_LOG_END))
-    number = kinship.common
     if len(end) < 2 or not database.value(_SAME_SEALS, (number,)):
         return
     # At most one row, written while an old backup was unpacked.

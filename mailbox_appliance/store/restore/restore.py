@@ -50,7 +50,6 @@ from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key import Slot, StoreKey, read_key
 from mailbox_appliance.store.open_file import check_opens_with, detect_plain_format, wal_path
 from mailbox_appliance.store.restore import swap
-from mailbox_appliance.store.restore.kinship import BackupOrigin
 from mailbox_appliance.store.restore.merge import MergeResult, merge_nothing, merge_present
 from mailbox_appliance.store.restore.swap import keep_old_key_file
 from mailbox_appliance.store.restore.unpack import CheckConfig, PresentKey, can_write, unpack_raw, unpack_store
@@ -81,7 +80,8 @@ class PreparedRestore:
     slots: tuple[Slot, ...]
     #: Whether the present store opens, with `key`.
     present_opens: bool
-    origin: BackupOrigin | None = None
+    #: Whether the backup was made by a restore, of the store that it replaced.
+    is_pre_restore: bool = False
     #: Warnings of the upgrade of the store in the backup.
     warnings: tuple[str, ...] = ()
     #: Whether the present certificate stays, and that of the backup is left out.
@@ -144,10 +144,9 @@ def prepare_from_container(
             swap.discard(folder)
             raise
     of, is_known = container.manifest, present is not None
-    when = BackupOrigin(of.created_at, of.reason, of.format)
-    keys = made.key, made.slots
+    keys, is_pre_restore = (made.key, made.slots), of.reason == "pre-restore"
     return PreparedRestore(
-        folder, making, key_file, of.id, made.summary, *keys, is_known, when, made.warnings, keeps_certificate
+        folder, making, key_file, of.id, made.summary, *keys, is_known, is_pre_restore, made.warnings, keeps_certificate
     )
 
 
@@ -218,7 +217,14 @@ def _merge_present(database: Database, prepared: PreparedRestore, clock: Clock, 
     present = prepared.folder / DATABASE_FILE
     leave_log = leave_present and wal_path(present).exists()
     try:
-        return merge_present(database, present, prepared.key, clock.now(), made=prepared.origin, leave_log=leave_log)
+        return merge_present(
+            database,
+            present,
+            prepared.key,
+            clock.now(),
+            is_pre_restore=prepared.is_pre_restore,
+            leave_log=leave_log,
+        )
     except (apsw.CorruptError, apsw.NotADBError):  # Damage may be the reason for the restore.
         log.exception("restore_without_merge")
         return merge_nothing(database, clock.now(), "one of its pages cannot be read")

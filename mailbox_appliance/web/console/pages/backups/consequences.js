@@ -31,7 +31,7 @@ export function Consequences({ summary, took }) {
       ],
       [
         "Afterwards",
-        "You stay signed in if the backup contains your account. Otherwise, sign in as a member it contains.",
+        "You stay signed in if the backup contains your account. Otherwise, sign in as a member it contains. If the backup undoes a restore, or is newer than the current store, everyone signs in again, members and passwords are those of the backup, and scheduled messages are on hold.",
       ],
     ]} />`;
 }
