@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from mailbox_appliance.errors import KeyDamaged, KeyMissing, KeyUnusable
-from mailbox_appliance.offline.store import open_existing_store, require_store, to_envelope, upgrade_warnings
+from mailbox_appliance.offline.store import open_store, require_store, to_envelope, upgrade_warnings
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.database import DATABASE_ERRORS, is_disk_full, to_unusable
 from mailbox_appliance.store.files import DATABASE_FILE
@@ -123,7 +123,7 @@ def _store_with_own_key(data_dir: Path, passphrase: str | None) -> Iterator[Stor
     """
     require_store(data_dir)
     require_no_credential(find_key_file(data_dir, os.environ), os.environ)
-    with open_existing_store(data_dir, passphrase) as store:
+    with open_store(data_dir, passphrase) as store:
         yield store
 
 

@@ -5,7 +5,7 @@ The output describes the contents of the backup and, as warnings, what happens t
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,21 +16,20 @@ from mailbox_appliance.errors import (
     KeychainLocked,
     KeyDamaged,
     KeyMissing,
-    KeyUnusable,
     KeyWrong,
     PassphraseNeeded,
     PassphraseWrong,
     StoreDamaged,
 )
 from mailbox_appliance.model.backups import Progress
-from mailbox_appliance.offline.store import to_envelope, upgrade_warnings
+from mailbox_appliance.offline.store import find_own_key, to_envelope, upgrade_warnings
 from mailbox_appliance.operations import settings
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.backup import backups
 from mailbox_appliance.store.database import failures_as_unusable
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.key import StoreKey, find_key_file, load_passphrase, read_key
+from mailbox_appliance.store.key import find_key_file, load_passphrase
 from mailbox_appliance.store.open_file import DirectoryLock, detect_plain_format, open_database, wal_path
 from mailbox_appliance.store.restore import swap
 from mailbox_appliance.store.restore.merge import MergeResult
@@ -210,7 +209,7 @@ def unpack(
     those that a restore made of the store that it replaced, if that store cannot be opened. `dry_run`: only report what
     would happen. Raises the same errors as `restore`.
     """
-    file, key = _find_file(data_dir, backup), _find_key(data_dir)
+    file, key = _find_file(data_dir, backup), find_own_key(data_dir)
     if dry_run:
         unpacked = preview_unpack(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
     else:
@@ -256,13 +255,6 @@ def _unread_summary(unpacked: UnpackResult) -> dict[str, Any]:
     """
     told = unpacked.manifest
     return {"ok": False, "createdAt": told.created_at, "format": told.format, "version": told.version}
-
-
-def _find_key(data_dir: Path) -> StoreKey | None:
-    """Return the key of the current store, with which its backups can be opened; None if it cannot be unlocked."""
-    with suppress(KeyUnusable, OSError):
-        return read_key(find_key_file(data_dir, os.environ), load_passphrase(os.environ))
-    return None
 
 
 def _open_present(

@@ -112,12 +112,7 @@ def verify_events(appliance: Appliance, caller: Caller) -> AuditLogVerification:
     the log is stored separately. 100,000 rows take about three seconds. Only one verification runs at a time: 429
     `too_many_attempts` with `Retry-After`.
     """
-    return verify_audit_log(appliance.store)
-
-
-def verify_audit_log(store: Store) -> AuditLogVerification:
-    """Check whether the audit log of a store was changed, and return the result."""
-    check = store.audit.verify()
+    check = appliance.store.audit.verify()
     broken = check.broken
     fault = None if broken is None else AuditLogFault(number=broken.number, id=broken.id, reason=broken.reason)
     return AuditLogVerification(ok=broken is None, count=check.count, first_broken=fault)

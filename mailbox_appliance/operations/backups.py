@@ -109,7 +109,7 @@ def create_backup(
     with store.database.transaction(durable=True):
         store.audit.record(caller.actor, "backup.create", ("backup", made.id))
     appliance.events.publish(BackupFinished(made.id))
-    return OperationResult(made, backup_warnings(made))
+    return OperationResult(made, () if made.passphrase_protected else (UNSEALED_WARNING,))
 
 
 @operation(access=Access.SESSION, role="admin", https=True)
@@ -165,11 +165,6 @@ def backup_page(backups: tuple[Backup, ...], limit: int, cursor: str | None) -> 
 def stray_warnings(strays: tuple[UnlistedFile, ...]) -> tuple[str, ...]:
     """Return one warning for each file in the folder `backups` that the list of backups leaves out."""
     return tuple(_STRAY_TEXTS[one.why].format(one=one) for one in strays)
-
-
-def backup_warnings(backup: Backup) -> tuple[str, ...]:
-    """Return warnings about a new backup, such as that it is not protected by a passphrase."""
-    return () if backup.passphrase_protected else (UNSEALED_WARNING,)
 
 
 def _sort_key(backup: Backup) -> int:

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Generic, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
@@ -374,13 +375,20 @@ class Operation(Generic[P, R]):
         self.rights.check(appliance, caller, account, request.values, lambda: self._body_or_none(request))
         try:
             self._read_values(request, given)
-            return self._run(appliance, caller, given)
+            return self.run(appliance, caller, given)
         except Invalid as problem:
             _locate_details(problem, request.places)
             raise
         finally:
             if isinstance(request.body, Content):
                 appliance.events.publish(LargeWorkEnded())
+
+    def run(self, appliance: Appliance, caller: Caller, given: Mapping[str, Any]) -> OperationResult[Any]:
+        """Run the function with its arguments by their Python names, and return its result. Nothing is checked."""
+        function: Callable[..., Any] = self.function
+        with appliance.require_io_slot() if self.asks_servers else nullcontext():
+            answer = function(appliance, caller, **given)
+        return answer if isinstance(answer, OperationResult) else OperationResult(answer)
 
     def fingerprint(self, values: Mapping[str, str], body: object) -> RequestHash:
         """Return the SHA-256 (hex) of a request: method, path and canonical body of the corresponding REST call."""
@@ -444,15 +452,6 @@ class Operation(Generic[P, R]):
         if self.body is None and raw != {}:
             raise Invalid.at("", "This request has no body.")
         return raw
-
-    def _run(self, appliance: Appliance, caller: Caller, given: dict[str, Any]) -> OperationResult[Any]:
-        function: Callable[..., Any] = self.function
-        if self.asks_servers:
-            with appliance.require_io_slot():
-                answer = function(appliance, caller, **given)
-        else:
-            answer = function(appliance, caller, **given)
-        return answer if isinstance(answer, OperationResult) else OperationResult(answer)
 
 
 def operation(

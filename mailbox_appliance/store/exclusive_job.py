@@ -49,6 +49,8 @@ class ExclusiveJob:
         self._guard = threading.Lock()
         self._now: JobProgress | None = None
         self._stays = self._is_broken_off = False
+        #: Also called with the progress of the running job, if set.
+        self.on_progress: Progress | None = None
 
     @property
     def current(self) -> JobProgress | None:
@@ -88,6 +90,8 @@ class ExclusiveJob:
         if self._is_broken_off and not self._stays:
             raise BrokenOff(what=now.work)
         self._now = now
+        if self.on_progress is not None:
+            self.on_progress(now.step, now.done, now.total)
 
 
 def ignore_progress(what: str, done: int, total: int) -> None:

@@ -23,7 +23,8 @@ from mailbox_appliance.errors import (
     ReplacedUnopened,
     StoreUnusable,
 )
-from mailbox_appliance.offline import backups, restore
+from mailbox_appliance.offline import restore
+from mailbox_appliance.offline.store import verify_backup
 from mailbox_appliance.store import files
 from mailbox_appliance.store.backup.backups import list_backups
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
@@ -163,7 +164,7 @@ def test_a_store_whose_key_is_elsewhere_can_be_had_back(
     assert answer["warnings"][-1] == f"The previous store is kept as backups/{kept.file_name}."
 
     with pytest.raises(ReplacedUnopened):
-        backups.verify(folder, kept.id, None)
+        verify_backup(folder, kept.id, None)
     told = restore.unpack(folder, kept.id, tmp_path / "back", dry_run=True)
     assert not (tmp_path / "back").exists()
     unpacked = restore.unpack(folder, kept.id, tmp_path / "back")

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.offline import backups, keys, store
+from mailbox_appliance.offline import keys, store
 from tests.stores.opening import copied
 
 Command = Callable[[Path], dict[str, Any]]
 COMMANDS: dict[str, Command] = {
-    "backup create": lambda folder: backups.create(folder, None),
-    "audit verify": store.verify_audit_on_files,
+    "backup create": lambda folder: store.call(folder, "create_backup"),
+    "audit verify": lambda folder: store.call(folder, "verify_audit"),
     "key use-file": keys.use_file,
     "store compact": store.compact,
     "store rekey": store.rekey,

@@ -82,8 +82,10 @@ def _list_events(invocation: Invocation, mine: bool, **given: Any) -> int:
 def _verify_audit(invocation: Invocation) -> int:
     if names_other_appliance(invocation) or local.find_running(invocation.data_directory()) is not None:
         return execute(VERIFY_AUDIT, invocation, {})
-    folder, verify = invocation.data_directory(), invocation.service("verify_audit_on_files")
-    answer = context.call_with_passphrase(invocation, lambda passphrase, _: verify(folder, passphrase))
+    folder, call = invocation.data_directory(), invocation.service("call_on_files")
+    answer = context.call_with_passphrase(
+        invocation, lambda passphrase, _: call(folder, "verify_audit", None, passphrase)
+    )
     output.show_answer(invocation, answer, remark=_audit_verdict)
     return _audit_exit_code(answer)
 

@@ -303,9 +303,9 @@ def _create_backup(invocation: Invocation, with_passphrase: bool, passphrase_std
     if client is not None:
         answer = _call_appliance(invocation, client, CREATE_BACKUP, passphrase, "Creating a backup…")
     else:
-        folder, create = invocation.data_directory(), invocation.service("create_backup_on_files")
+        folder, call = invocation.data_directory(), invocation.service("call_on_files")
         answer = context.call_with_passphrase(
-            invocation, lambda of_store, tell: create(folder, passphrase, of_store=of_store, progress=tell)
+            invocation, lambda of_store, tell: call(folder, "create_backup", {"passphrase": passphrase}, of_store, tell)
         )
     return output.show_answer(invocation, answer)
 

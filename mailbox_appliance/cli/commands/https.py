@@ -33,18 +33,17 @@ _FILES = tuple(click.Argument([name], metavar=f"{name.upper()}-FILE") for name i
 _PASSPHRASE_OPTIONS = (context.PASSPHRASE_STDIN,)
 
 
-def _use_https(call: Call, service: str, make_body: Callable[..., Any] = lambda: None) -> Callable[..., int]:
-    """Return a command that makes the call or, if no appliance is running, uses the service on the files."""
+def _use_https(call: Call, operation: str, make_body: Callable[..., Any] = lambda: None) -> Callable[..., int]:
+    """Return a command that makes the call or, if no appliance is running, calls the operation on the files."""
 
     def act(invocation: Invocation, passphrase_stdin: bool, **given: Any) -> int:
         body, client = make_body(**given), operator_client(invocation)
         if client is not None:
             answer = call.ask(client, body)
         else:
-            folder, use = invocation.data_directory(), invocation.service(service)
-            what = () if body is None else (body,)
+            folder, use = invocation.data_directory(), invocation.service("call_on_files")
             answer = context.call_with_passphrase(
-                invocation, lambda passphrase, _: use(folder, *what, passphrase), from_stdin=passphrase_stdin
+                invocation, lambda passphrase, _: use(folder, operation, body, passphrase), from_stdin=passphrase_stdin
             )
         return output.show_answer(invocation, answer, remark=_next_steps_remark)
 
@@ -118,13 +117,13 @@ https = group(
     [
         command(
             "status",
-            _use_https(STATUS, "https_status_on_files"),
+            _use_https(STATUS, "get_https"),
             "Show whether HTTPS is on, its address and certificate.",
             _PASSPHRASE_OPTIONS,
         ),
         command(
             "enable",
-            _use_https(CHANGE, "change_https_on_files", _enable_body),
+            _use_https(CHANGE, "update_https", _enable_body),
             "Enable HTTPS (immediately if the appliance is running).\n\nIf there is no certificate yet, the appliance"
             " creates a self-signed one, valid for ten years; give clients its fingerprint. To use your own"
             " certificate, see `https import`.",
@@ -132,7 +131,7 @@ https = group(
         ),
         command(
             "disable",
-            _use_https(CHANGE, "change_https_on_files", lambda: {"enabled": False}),
+            _use_https(CHANGE, "update_https", lambda: {"enabled": False}),
             "Disable HTTPS.\n\nRequests in progress are still answered. The certificate and the port are kept.",
             _PASSPHRASE_OPTIONS,
         ),
@@ -144,7 +143,7 @@ https = group(
         ),
         command(
             "import",
-            _use_https(IMPORT, "import_certificate_on_files", _import_body),
+            _use_https(IMPORT, "put_certificate", _import_body),
             "Import your own certificate and its key.\n\nBoth are PEM files, and they are copied. The certificate file"
             " starts with the server's certificate, followed by its issuers; the key has no passphrase. If a tool"
             " renews the files, make tls/cert.pem and tls/key.pem in the data directory links to them instead.",
@@ -152,7 +151,7 @@ https = group(
         ),
         command(
             "rotate",
-            _use_https(ROTATE, "rotate_certificate_on_files"),
+            _use_https(ROTATE, "rotate_certificate"),
             "Replace the certificate and its key with new ones.\n\nClients that pinned the old certificate refuse the"
             " new one until they sign in again with --fingerprint.",
             _PASSPHRASE_OPTIONS,
