@@ -95,8 +95,6 @@ class MessageTooLarge(Invalid):
 class AccessRefused(Invalid):
     """{reason}"""  # from a provider or a mailbox's servers; it names the next step
 
-    code = "invalid_request"
-
 
 class InvalidToken(Invalid):
     """This {what} is unknown, already used or expired."""
@@ -131,8 +129,6 @@ class BackupTruncated(BackupUnusable):
 class BackupAltered(BackupUnusable):
     """{file} is damaged or was altered: {reason}. Use an intact copy or another backup."""
 
-    code = "backup_altered"
-
 
 class BackupWrongPassphrase(BackupUnusable):
     """{file} cannot be opened: {reason}"""
@@ -156,8 +152,6 @@ class InvalidCredentials(Unauthenticated):
 
 class WrongPassword(InvalidCredentials):
     """The current password is wrong."""
-
-    code = "invalid_credentials"
 
 
 class Denied(Problem):
@@ -189,8 +183,6 @@ class HostNotAllowed(Denied):
 class LocalOnly(Denied):
     """This is possible only on the computer that runs the appliance."""
 
-    code = "permission_denied"
-
 
 class MemberSuspended(Denied):
     """This member is suspended. An administrator can reactivate the member."""
@@ -209,8 +201,6 @@ class NotMarkedAsDraft(Denied):
     mail.delete.
     """
 
-    code = "permission_denied"
-
 
 class NotFound(Problem):
     """No {what} with this ID exists, or you do not have access to it."""
@@ -221,19 +211,13 @@ class NotFound(Problem):
 class UnknownFolder(NotFound):
     """No folder has this ID, role or name. List the folders of the mailbox to see which exist."""
 
-    code = "not_found"
-
 
 class NothingToRemove(NotFound):
     """There is no {what} to remove."""
 
-    code = "not_found"
-
 
 class LinkOver(NotFound):
     """This download link is not valid or has expired. A link is valid for 5 minutes: request a new one."""
-
-    code = "not_found"
 
 
 class Conflict(Problem):
@@ -255,15 +239,11 @@ class KeyOfRemovedMailbox(IdempotencyConflict):
     been sent. Use a new key only for a new message.
     """
 
-    code = "idempotency_conflict"
-
 
 class DraftInUse(Conflict):
     """This draft is already being sent by the delivery operation {operation}. Wait for it to finish, cancel it if it is
     scheduled, or resolve it if it is uncertain.
     """
-
-    code = "conflict"
 
 
 class DraftSent(Conflict):
@@ -271,25 +251,17 @@ class DraftSent(Conflict):
     again.
     """
 
-    code = "conflict"
-
 
 class BeingDecided(Conflict):
     """Another request is using this draft or this idempotency key right now. Try again in a few seconds."""
-
-    code = "conflict"
 
 
 class NotWaiting(Conflict):
     """This scheduled message can no longer be canceled: its status is {status}."""
 
-    code = "conflict"
-
 
 class NotUncertain(Conflict):
     """Only an uncertain delivery can be resolved. The status of this one is {status}."""
-
-    code = "conflict"
 
 
 class AccountExists(Conflict):
@@ -309,14 +281,11 @@ class NotEnoughRoom(Conflict):
     again.
     """
 
-    code = "conflict"
     changed_nothing = True
 
 
 class BackupNotMade(Conflict):
     """The backup was not made: {reason} No partial file was left behind."""
-
-    code = "conflict"
 
 
 class StoreAtWork(Conflict):
@@ -324,13 +293,9 @@ class StoreAtWork(Conflict):
     /status).
     """
 
-    code = "conflict"
-
 
 class BrokenOff(Conflict):
     """{what} was interrupted because the appliance is stopping. Repeat it when the appliance runs again."""
-
-    code = "conflict"
 
 
 class ReplacedUnopened(Conflict):
@@ -338,21 +303,15 @@ class ReplacedUnopened(Conflict):
     verified or restored as a store. `mailbox-appliance backup restore FILE --to DIR` unpacks the files as they were.
     """
 
-    code = "conflict"
-
 
 class BackupNotSealed(Conflict):
     """This backup contains the unencrypted store key, so it cannot be downloaded. Create one with a passphrase, or run
     `mailbox-appliance key add-passphrase` first.
     """
 
-    code = "conflict"
-
 
 class HttpsNotOffered(Conflict):
     """HTTPS cannot be enabled: {reason}"""
-
-    code = "conflict"
 
 
 class LastAdmin(Conflict):
@@ -368,8 +327,6 @@ class LetInByKey(Conflict):
     """Someone else may know this member's password: an API key was shown the link that set it, or may have been before
     an upgrade. Issue a password reset from a session. Once the member has used it, make them an administrator.
     """
-
-    code = "conflict"
 
 
 class SyncRequired(Conflict):
@@ -409,8 +366,6 @@ class AllMailHidden(Unsupported):
     “All Mail”.
     """
 
-    code = "unsupported_capability"
-
 
 class Throttled(Problem):
     """Too many attempts. Try again later."""
@@ -421,29 +376,21 @@ class Throttled(Problem):
 class LogInsBusy(Throttled):
     """Too many simultaneous sign-ins. This attempt was not checked or counted. Try again in one second."""
 
-    code = "too_many_attempts"
-
 
 class WorkersBusy(Throttled):
     """Too many slow requests are already running, and the remaining capacity is kept for reading. Try again in a few
     seconds.
     """
 
-    code = "too_many_attempts"
-
 
 class LogBeingChecked(Throttled):
     """The audit log is already being verified, and only one check runs at a time. Try again in a few seconds."""
-
-    code = "too_many_attempts"
 
 
 class QuotaReached(Throttled):
     """{who} has reached its limit of {most} messages in {window}. Try again later, or ask the operator to raise
     {setting}.
     """
-
-    code = "too_many_attempts"
 
 
 class ProviderThrottled(Throttled):
@@ -467,31 +414,21 @@ class Unavailable(Problem):
 class ServersBusy(Unavailable):
     """Too many requests are already waiting for other servers. Try again in a few seconds."""
 
-    code = "provider_unavailable"
-
 
 class TooBusy(Unavailable):
     """Too many large requests are already in progress. Try again in a few seconds."""
-
-    code = "provider_unavailable"
 
 
 class Restarting(Unavailable):
     """The appliance is restarting on a restored store. Try again in a few seconds."""
 
-    code = "provider_unavailable"
-
 
 class Stopping(Unavailable):
     """The appliance is stopping, and nothing was done. Repeat the request when it runs again."""
 
-    code = "provider_unavailable"
-
 
 class JournalFailed(Unavailable):
     """The message was not sent: the journal could not be written. Check free disk space, then try again."""
-
-    code = "provider_unavailable"
 
 
 class StoreUnusable(Problem):
@@ -512,7 +449,6 @@ class CertificateUnusable(StoreUnusable):
 class CertificateNotWritten(CertificateUnusable):
     """The certificate could not be written to {folder}: {reason}."""
 
-    code = "certificate_unusable"
     changed_nothing = True
 
 
@@ -615,5 +551,4 @@ class KeychainUnusable(KeychainLocked):
     and try again. Otherwise, `mailbox-appliance key add-passphrase --only` protects the key with a passphrase.
     """
 
-    code = "keychain_locked"
     changed_nothing = True

@@ -29,9 +29,7 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 
 
 def _encode(value: object) -> str:
-    """Return a value as text for the log: a string as a plain `str` (an `OwnText` loses its mark), anything else as
-    `repr` shows it.
-    """
+    """A string loses its mark (`OwnText`); anything else is as `repr` shows it."""
     return str(value) if isinstance(value, str) else repr(value)
 
 
@@ -77,10 +75,7 @@ def _traceback_frames(exc_info: "logging._SysExcInfoType") -> list[str]:
 
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):
-    """A rotating log file that only its owner can read, including the new file after each rotation.
-
-    It is faster than its base class, which asks the disk for the size before each line and formats each line twice.
-    """
+    """Only its owner can read it. It is faster than its base class, which asks the disk before each line."""
 
     _size = 0
 
@@ -117,11 +112,7 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
 
 
 class _StandardError(logging.StreamHandler[TextIO]):
-    """Writes warnings to standard error.
-
-    The tray program redirects standard error to a file. Then this handler also limits the size of that file, because
-    the tray program, which usually does that, may have ended.
-    """
+    """Warnings. If the tray redirects them to a file, its size is limited here, since the tray may have ended."""
 
     def __init__(self, folder: Path | None) -> None:
         super().__init__(sys.stderr)

@@ -254,10 +254,7 @@ def _is_network(text: str) -> bool:
 
 
 def _is_address(text: str) -> bool:
-    """Whether a listener can use this text as its address.
-
-    It can be empty, `localhost`, or an IP address to which clients can connect, with an optional IPv6 zone.
-    """
+    """Empty, `localhost`, or an IP address to which clients can connect, with an optional IPv6 zone."""
     if text in ("", "localhost"):
         return True
     host, percent, zone = text.partition("%")
@@ -288,7 +285,6 @@ def parse_host_and_port(text: str) -> tuple[str, int | None] | None:
 
 
 def _shortened(value: object) -> str:
-    """Return the value as text for an error message, cut if it is long."""
     try:
         text = repr(value)
     except ValueError:  # an integer with thousands of digits

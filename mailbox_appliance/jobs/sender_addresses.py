@@ -56,7 +56,6 @@ class SenderAddressRefresher:
                     self._reschedule(account_id, expected, seconds)
 
     def _ask_provider(self, account_id: str) -> bool:
-        """Fetch and store the addresses of a mailbox. Returns False if the provider did not answer."""
         try:
             told = self._logins.fetch_sender_addresses(account_id)
         except NotFound:
@@ -74,10 +73,7 @@ class SenderAddressRefresher:
             return self._next_at.setdefault(account_id, 0.0)
 
     def _reschedule(self, account_id: str, expected: float, seconds: float) -> None:
-        """Plan the next fetch for a mailbox in this many seconds, unless its planned time is no longer `expected`.
-
-        That is so if the mailbox was connected again or removed during the fetch.
-        """
+        """Plan the next fetch, unless the mailbox was connected again or removed during this one."""
         with self._lock:
             if self._next_at.get(account_id) == expected:
                 self._next_at[account_id] = self._clock.monotonic() + seconds

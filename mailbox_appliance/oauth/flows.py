@@ -144,10 +144,7 @@ def refusal_of_error(error: str) -> Exception:
 
 
 def _signed_in_addresses(asking: OAuthClient, issued: IssuedTokens) -> tuple[str, ...]:
-    """Return the addresses of the person who signed in: the mail address first, then the sign-in name if it differs.
-
-    Raises SignInRefused if there is none, and RemoteFault.
-    """
+    """Return the mail address, then a different sign-in name. Raises SignInRefused, RemoteFault."""
     facts = issued.claims
     if facts and not _is_for_client(facts, asking.app.client_id):
         facts = {}
@@ -166,9 +163,6 @@ def _is_for_client(claims: Mapping[str, Any], client_id: str) -> bool:
 
 
 def _addresses(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the mail addresses in the claims of an ID token: `email`, which Microsoft may omit, then the sign-in
-    name.
-    """
     given = [facts.get("email"), facts.get("preferred_username")]
     return tuple(dict.fromkeys(text for text in given if isinstance(text, str) and _is_address(text)))
 
@@ -185,10 +179,7 @@ def _is_same_mailbox(one: str, other: str) -> bool:
 
 
 def _comparable_address(email: str) -> str:
-    """Return an address in the form in which equal mailboxes have equal texts.
-
-    Upper and lower case do not matter, nor do dots at Gmail (support.google.com/mail/answer/7436150).
-    """
+    """Equal mailboxes have equal texts; at Gmail, dots do not matter (support.google.com/mail/answer/7436150)."""
     local, _, domain = email.casefold().rpartition("@")
     return f"{local.replace('.', '')}@{_GOOGLE_MAIL[0]}" if domain in _GOOGLE_MAIL else f"{local}@{domain}"
 
@@ -368,9 +359,6 @@ class Flows:
         return dict.fromkeys([*who, *known.scopes("graph", is_shared=self._is_shared(flow.request))])
 
     def _lacks_graph(self, asked: SignInRequest) -> bool:
-        """Whether the connected mailbox of a request has access to mail but not to Microsoft Graph. Asks the
-        provider.
-        """
         account_id = asked.account_id
         if account_id is None:
             return False
@@ -402,10 +390,7 @@ class Flows:
             self._flows[state] = flow
 
     def _make_room(self, most: int, is_theirs: Callable[[SignInRequest], bool]) -> None:
-        """Drop the oldest sign-ins of a session or member, so that with a new one there are at most `most`.
-
-        `is_theirs`: whether a sign-in belongs to that session or member. The caller holds the lock.
-        """
+        """Drop the oldest of these sign-ins, so that one more makes at most `most`. The caller holds the lock."""
         theirs = [state for state, each in self._flows.items() if is_theirs(each.request)]
         for oldest in theirs[: max(0, len(theirs) - most + 1)]:
             del self._flows[oldest]
@@ -457,10 +442,6 @@ class Flows:
         raise NotAgreedYet
 
     def _request_mail_tokens(self, provider: OAuthProvider, issued: IssuedTokens) -> IssuedTokens:
-        """Return tokens for mail, requested with the refresh token that was issued together with access to Graph.
-
-        Raises RemoteFault.
-        """
         if issued.refresh_token is None:
             return issued
         asking = self._get_client(provider).without_secret()

@@ -100,10 +100,7 @@ _MOST_TRIES = 3
 
 @dataclass(frozen=True)
 class _Token:
-    """An access token, and when it was issued by two clocks.
-
-    The wall clock can be set, and the monotonic clock can stop while the computer sleeps, so the larger age counts.
-    """
+    """An access token. The wall clock can be set, and the monotonic one can stop in sleep: the larger age counts."""
 
     text: str = field(repr=False)
     lifetime: float
@@ -123,10 +120,7 @@ class _Token:
 
 @dataclass
 class _TokenSlot:
-    """The current access token of a mailbox for one resource (mail or Graph), and the last fault of requesting one.
-
-    `lock`: protects the fields; never held while waiting for a provider.
-    """
+    """The token of a mailbox for one resource. `lock` is never held while a provider is asked."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     token: _Token | None = None
@@ -286,11 +280,7 @@ class AccessTokens:
         return self._store.oauth_logins.replace_token(account_id, before, after)
 
     def _note_login_refused(self, account_id: str, refresh_token: str, fault: RemoteFault) -> bool:
-        """Store in the mailbox's status that a person must sign in again.
-
-        Returns False if a new sign-in has replaced `refresh_token` already, so that nothing was stored. The status
-        concerns all servers of the mailbox; open connections may continue for a while.
-        """
+        """Store that a person must sign in again; return False if a new sign-in has replaced `refresh_token`."""
         try:
             is_so = self._store.accounts.note_refused_token(account_id, refresh_token, account_error_of(fault))
         except Exception:

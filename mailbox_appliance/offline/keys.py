@@ -117,10 +117,7 @@ def use_file(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
 
 @contextmanager
 def _store_with_own_key(data_dir: Path, passphrase: str | None) -> Iterator[Store]:
-    """Context manager: keep the store open until the block ends, for a change of its key file.
-
-    Raises KeyUnusable if the key is a systemd credential, which cannot be changed.
-    """
+    """Keep the store open for a change of its key file. Raises KeyUnusable for a systemd credential."""
     require_store(data_dir)
     require_no_credential(find_key_file(data_dir, os.environ), os.environ)
     with open_store(data_dir, passphrase) as store:
@@ -128,10 +125,7 @@ def _store_with_own_key(data_dir: Path, passphrase: str | None) -> Iterator[Stor
 
 
 def _change_slots(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dict[str, Any]:
-    """Write a new key file, record the change in the audit log, and return the new status of the key.
-
-    `edit`: gets the key and its current slots (ways to unlock it), and returns the new slots.
-    """
+    """Write the slots that `edit` returns for the key and its current slots, and return the new status of the key."""
     there = _read_key_file(store)
     key = there.find_key(store.key.master)
     if key is None:

@@ -132,14 +132,7 @@ _RAW = (
 
 @dataclass(frozen=True)
 class _PresentStore:
-    """The result of opening the current store before a restore.
-
-    - `key`: its key; None if the store cannot be opened.
-    - `why`: the reason, if it cannot be opened.
-    - `older`: its format number, if it must be upgraded first.
-    - `upgraded`: the upgrade that was made.
-    - `is_key_missing`: whether there is no key file.
-    """
+    """The current store before a restore; `why` it cannot be opened; the `older` format it must be upgraded from."""
 
     key: PresentKey | None
     why: str = ""
@@ -225,10 +218,7 @@ def unpack(
 
 @contextmanager
 def _lock_directory(data_dir: Path) -> Iterator[DirectoryLock]:
-    """Context manager: hold the lock of the directory until the block ends. Creates the directory if necessary.
-
-    If the block fails, a directory that was created and has nothing but the lock is removed.
-    """
+    """Lock the directory, and create it if necessary; if the block fails, remove it again."""
     is_new = not data_dir.exists()
     with failures_as_unusable(data_dir):
         ownership.make_folder(data_dir)
@@ -245,14 +235,11 @@ def _lock_directory(data_dir: Path) -> Iterator[DirectoryLock]:
 
 
 def _find_file(data_dir: Path, backup: str | Path) -> Path:
-    """Return the file of a backup, given by its ID or path. Raises NotFound."""
     return backup if isinstance(backup, Path) else backups.find_backup(data_dir, backup)
 
 
 def _unread_summary(unpacked: UnpackResult) -> dict[str, Any]:
-    """Return the summary of a backup whose database this release cannot open: `ok` is false, and there are no
-    counts.
-    """
+    """The summary of a backup whose database this release cannot open."""
     told = unpacked.manifest
     return {"ok": False, "createdAt": told.created_at, "format": told.format, "version": told.version}
 
@@ -260,7 +247,7 @@ def _unread_summary(unpacked: UnpackResult) -> dict[str, Any]:
 def _open_present(
     data_dir: Path, lock: DirectoryLock, key_file: Path, passphrase: str | None, progress: Progress | None
 ) -> _PresentStore:
-    """Open the current store to find out whether it is usable, and close it again. An older format is upgraded."""
+    """Open and close the current store. An older format is upgraded."""
     swap.finish(data_dir, key_file)
     if not os.path.lexists(data_dir / DATABASE_FILE):
         return _PresentStore(None, "There is no current store.")
@@ -280,7 +267,7 @@ def _inspect_present(
     passphrase: str | None,
     progress: Progress | None,  # noqa: ARG001
 ) -> _PresentStore:
-    """Find out whether the current store is usable, for a dry run. The store is not changed."""
+    """The same for a dry run, which does not change the store."""
     file = data_dir / DATABASE_FILE
     if not os.path.lexists(file):
         return _PresentStore(None, "There is no current store.")
@@ -297,11 +284,7 @@ def _inspect_present(
 
 
 def _try_passphrases(opening: Any, passphrase: str | None) -> _PresentStore:
-    """Call `opening`, which opens the current store with a passphrase or None, and return its result.
-
-    The passphrase is the one in the environment or, if the store does not accept that, `passphrase`: that of the
-    backup, which may be the same as the store's. If the store cannot be opened, the result has the reason.
-    """
+    """Call `opening` with the passphrase in the environment, and if the store refuses that, with that of the backup."""
     own = load_passphrase(os.environ)
     try:
         try:
@@ -324,10 +307,7 @@ def _try_passphrases(opening: Any, passphrase: str | None) -> _PresentStore:
 def _verify_restored_opens(
     prepared: PreparedRestore, kept: Path | None, lock: DirectoryLock, passphrase: str | None
 ) -> None:
-    """Move the restored store into place and open it. If it is unusable, move the previous one (`kept`) back.
-
-    A missing passphrase or locked keychain does not count as unusable. `passphrase`: of the backup.
-    """
+    """Put the restored store in place and open it. If it is unusable, put the previous one (`kept`) back."""
     folder, clock = prepared.folder, SystemClock()
 
     def opened(given: str | None) -> None:
@@ -350,7 +330,6 @@ def _verify_restored_opens(
 
 
 def _restore_warnings(carried: MergeResult, present: _PresentStore) -> tuple[str, ...]:
-    """Return sentences for people about the sends and permissions that a restore changed."""
     if present.older is not None:
         return (_OLDER.format(present.older),)
     return (*upgrade_warnings(present.upgraded), *restore_sentences(carried, present.why))

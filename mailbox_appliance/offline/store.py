@@ -165,11 +165,7 @@ def https_fingerprint(data_dir: Path) -> dict[str, Any]:
 
 
 def _certificate_made_warning(data_dir: Path, files: CertificateFiles) -> str:
-    """Return the warning that a certificate was created just now.
-
-    It also names what may be wrong: the directory is perhaps mistyped, or clients may have pinned an earlier
-    certificate.
-    """
+    """Also name what may be wrong: a mistyped directory, or clients that pinned an earlier certificate."""
     made = f"This certificate was created now in {files.folder}, because none existed."
     if os.path.lexists(data_dir / DATABASE_FILE):
         return f"{made} Clients that pinned an earlier certificate refuse this one."
@@ -208,7 +204,6 @@ def verify_backup_file(file: Path, passphrase: str | None, progress: Progress | 
 
 
 def _require_backups(data_dir: Path) -> None:
-    """Raise StoreUnusable if there is neither a store nor a backup folder."""
     if not (data_dir / BACKUPS_FOLDER).is_dir():
         require_store(data_dir)
 
@@ -293,11 +288,7 @@ def rekey(data_dir: Path, passphrase: str | None = None, progress: Progress | No
 
 
 def _identify_store(data_dir: Path, key_file: Path, *, is_free: bool) -> tuple[int | None, str | None]:
-    """Return the format number of the store, and the reason why it cannot be opened; each may be None.
-
-    The format is None if the file is not a store. Opening is tried only if that prompts nobody and `is_free` is set,
-    which means that no process uses the store.
-    """
+    """Return the format, and why the store cannot be opened. It is opened only if it `is_free` and prompts nobody."""
     file, number = data_dir / DATABASE_FILE, None
     try:
         with failures_as_unusable(data_dir):
@@ -312,7 +303,7 @@ def _identify_store(data_dir: Path, key_file: Path, *, is_free: bool) -> tuple[i
 
 
 def _opens_without_asking(key_file: Path) -> bool:
-    """Whether the key can be unlocked without a keychain or a passphrase. False if the key file cannot be read."""
+    """Whether the key opens without a keychain or a passphrase."""
     try:
         there = read_key_file(key_file)
     except (KeyUnusable, OSError):

@@ -251,9 +251,7 @@ def remove_account(appliance: Appliance, caller: Caller, account: Account) -> De
 
 
 def _require_owner_for_new(appliance: Appliance, owner_id: str) -> None:
-    """Raise Conflict if the future owner of a new mailbox is suspended or was deleted. Call inside the transaction that
-    saves.
-    """
+    """Call inside the transaction that saves."""
     try:
         is_active = appliance.store.members.get(owner_id).status == "active"
     except NotFound:
@@ -284,10 +282,7 @@ def _save_connection(
 
 
 def _require_safe_passwords(before: Connection, request: ReconnectAccountRequest) -> None:
-    """Raise Invalid if a stored password would be sent to a different host or over an unprotected connection.
-
-    `before`: the stored settings. `request`: the changes.
-    """
+    """A stored password is never sent to a different host or over an unprotected connection."""
     servers = {"imap": (before.imap, request.imap), "smtp": (before.smtp, request.smtp)}
     for name, (known, change) in servers.items():
         if not isinstance(change, MailServerChange) or change.password is not UNSET:
@@ -299,10 +294,7 @@ def _require_safe_passwords(before: Connection, request: ReconnectAccountRequest
 
 
 def _mailbox_identity(imap: Endpoint) -> tuple[str, int, str]:
-    """Return the values that identify a mailbox at its IMAP server: host, port and user name.
-
-    If they change, the message numbers (UIDs) that are stored may belong to other messages.
-    """
+    """If these values change, the stored message numbers (UIDs) may belong to other messages."""
     return imap.host.lower(), imap.port, imap.username
 
 
@@ -422,10 +414,7 @@ class SetAccessRequest(Input, frozen=True, kw_only=True):
 
 
 def _require_may_change_access(appliance: Appliance, caller: Caller, account: Account, values: object) -> None:  # noqa: ARG001 - as `AccountCheck`
-    """Raise Denied unless the caller owns the mailbox and uses a session, or has `admin.accounts`.
-
-    Raises HttpsRequired for the second kind of caller on another computer without HTTPS.
-    """
+    """Raise Denied unless the caller owns the mailbox, in a session, or has `admin.accounts` (remotely over HTTPS)."""
     if _acts_as_owner(caller, account):
         return
     if caller.kind == "session" and Capability.ADMIN_ACCOUNTS not in caller.capabilities:
@@ -466,11 +455,7 @@ def _acts_as_owner(caller: Caller, account: Account) -> bool:
 
 
 def _refuse_new_access(now: Account, shared_with_all: bool, wanted: frozenset[str]) -> None:
-    """Raise Denied if anybody would gain access to the mailbox.
-
-    `now`: the mailbox before the change. `wanted`: the members who would have access. Replacing access for all members
-    by access for some is allowed, since nobody gains any.
-    """
+    """Raise Denied if anybody would gain access. Access for some instead of for all takes some away."""
     if now.shared_with_all and not shared_with_all:
         return
     if shared_with_all is not now.shared_with_all or wanted - set(now.granted_member_ids):

@@ -145,7 +145,6 @@ def _merge_account_ids(before: KeyPermissions, given: UpdateApiKeyRequest) -> tu
 
 
 def _unique_capabilities(capabilities: Iterable[Capability]) -> tuple[Capability, ...]:
-    """Return the capabilities without repetitions, in the given order."""
     return tuple(dict.fromkeys(capabilities))
 
 
@@ -311,14 +310,11 @@ def _create(
 
 
 def _capability_warnings(granted: Collection[Capability]) -> tuple[str, ...]:
-    """Return warnings about capabilities that allow more than their names suggest; empty if there are none."""
     return (_ALL_MAIL_WARNING,) if Capability.ADMIN_MEMBERS in granted else ()
 
 
 def _responsible_member(store: Store, found: FoundCredential) -> str:
-    """Return the ID of the member who is responsible for a request: the member of its session, or the creator of its
-    API key.
-    """
+    """The member of the session, or the creator of the API key."""
     return found.member.id if found.kind == "session" else store.api_keys.get_maker_id(found.id)
 
 
@@ -344,7 +340,6 @@ def _require_grantable(store: Store, found: FoundCredential, key: ApiKey, after:
 
 
 def _require_reachable_accounts(store: Store, owner_id: str, request: UpdateApiKeyRequest) -> None:
-    """Raise Invalid if the request names mailboxes that the key's owner cannot access. The error names each of them."""
     if not request.accounts:
         return
     reached = {account.id for account in store.accounts.list_reachable(owner_id)}

@@ -168,9 +168,7 @@ def stray_warnings(strays: tuple[UnlistedFile, ...]) -> tuple[str, ...]:
 
 
 def _sort_key(backup: Backup) -> int:
-    """Return a number that orders backups by time: milliseconds since 1970, then a checksum of the ID for equal
-    times.
-    """
+    """Milliseconds since 1970, then a checksum of the ID for equal times."""
     try:
         made = to_millis(from_timestamp(backup.created_at))
     except ValueError:  # the manifest has not been verified yet
@@ -179,9 +177,7 @@ def _sort_key(backup: Backup) -> int:
 
 
 def _find_backup(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
-    """Return a backup and the path of its file. Raises NotFound, or an error that describes the damage if the beginning
-    of the file is damaged.
-    """
+    """Raises NotFound, or an error that describes the damage at the beginning of the file."""
     file = appliance.store.backups.find(backup_id)
     found = next((one for one in appliance.store.backups.list() if one.id == backup_id), None)
     if found is None:

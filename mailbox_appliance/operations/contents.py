@@ -242,9 +242,7 @@ _MAX_LINK_TOKEN = 1000  # characters; IDs of earlier releases are longer than to
 
 
 class _LinkTarget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The contents of a download link: the attachment, the credential that created the link, and when it expires
-    (milliseconds since 1970).
-    """
+    """The signed contents of a download link. `expires`: milliseconds since 1970."""
 
     kind: Literal["session", "api_key"]
     credential_id: str
@@ -309,7 +307,7 @@ def _encode_token(token: bytes) -> str:
 
 
 def _verify_link(store: Store, token: str) -> _LinkTarget | None:
-    """Return the contents of the token in a download link; None if this store did not sign it."""
+    """Return None if this store did not sign the link."""
     if len(token) > _MAX_LINK_TOKEN or not token.isascii():
         return None
     try:

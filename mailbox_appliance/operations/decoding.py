@@ -71,9 +71,7 @@ def _flatten_kind(kind: inspect.Type) -> Iterator[inspect.Type]:
 
 
 def _step_into(kind: inspect.Type, step: str) -> Iterator[inspect.Type]:
-    """Yield the types of the values inside a value of this type. `step`: the name of a field, an index, or `...` for
-    any key.
-    """
+    """Yield the types of the values inside a value. `...` is any key."""
     if isinstance(kind, inspect.StructType):
         yield from (field.type for field in kind.fields if field.encode_name == step)
     elif isinstance(kind, inspect.CollectionType):
@@ -181,10 +179,7 @@ def decode_large(body: Content, decode: Callable[[bytes], Any]) -> Any:
 
 
 class _LongTextExtractor:
-    """Replaces the long base64 texts in a JSON body by short names, while reading it once.
-
-    `texts`: a dict to which it adds each long text, by its short name.
-    """
+    """Replaces the long base64 texts in a JSON body by short names while reading it, and adds them to `texts`."""
 
     def __init__(self, body: Content, texts: dict[str, LargeText]) -> None:
         self._body, self._texts = body, texts
@@ -226,9 +221,7 @@ class _LongTextExtractor:
 
 
 def _put_into_attachments(value: Any, texts: dict[str, LargeText]) -> set[str]:
-    """Replace the short names in the `content` of attachments by their long texts. Returns the names that were
-    replaced.
-    """
+    """Replace the short names in attachments by their long texts. Returns the names that were replaced."""
     attachments = value.get("attachments") if isinstance(value, dict) else None
     placed = set[str]()
     for attachment in attachments if isinstance(attachments, list) else ():
@@ -240,7 +233,6 @@ def _put_into_attachments(value: Any, texts: dict[str, LargeText]) -> set[str]:
 
 
 def _restore_texts(value: Any, texts: dict[str, Content]) -> Any:
-    """Return the value with each short name replaced by its long text, in any place."""
     if isinstance(value, str):
         for mark, text in texts.items():
             if mark in value:
@@ -300,11 +292,7 @@ def decode_json(body: bytes | Content) -> object:
 
 
 def _without_files(body: bytes) -> bytes:
-    """Return the JSON text with each long base64 text replaced by an empty one. Names of fields stay, even if they look
-    like base64.
-
-    The text is processed in small parts, because other threads must wait during each of them.
-    """
+    """Empty each long base64 text, in small parts, since other threads wait during each. Names of fields stay."""
     kept, start, place = [], 0, 0
     while (found := _LONG_BASE64_TEXT.search(body, place)) is not None:
         end = body.find(b'"', found.end())
@@ -338,10 +326,7 @@ def convert_body(raw: object, annotation: Any) -> Any:
 
 
 def _convert_file(kind: type, value: object) -> object:
-    """Return a file from its base64 text. Raises ValueError with the same messages as msgspec for `bytes`.
-
-    `kind`: the expected type, which must be Content.
-    """
+    """Return a file from its base64 text. Raises ValueError with the same messages as msgspec for `bytes`."""
     if kind is not Content:
         raise NotImplementedError
     if isinstance(value, LargeText):
@@ -391,7 +376,7 @@ def _fits_choice(raw: object, choice: type[msgspec.Struct]) -> bool:
 
 
 def _refuse_mixed(raw: object, chosen: type[msgspec.Struct], choices: tuple[type[msgspec.Struct], ...]) -> None:
-    """Raise Invalid if the body has a field that belongs to another possible struct than the chosen one."""
+    """Raise Invalid if a field belongs to another possible struct than the chosen one."""
     if not _fits_choice(raw, chosen) or not isinstance(raw, dict):
         return
     own, required = _field_names(chosen), _required_fields(chosen)
@@ -433,7 +418,6 @@ def _raise_invalid(error: msgspec.ValidationError, annotation: Any) -> NoReturn:
 
 
 def _shorten_quote(text: str) -> str:
-    """Return a text from a client, cut to a length that suits an error message."""
     return text if len(text) <= _MAX_QUOTE else f"{text[:_MAX_QUOTE]}..."
 
 
@@ -465,11 +449,7 @@ def _encode_pieces(text: str) -> Iterator[bytes]:
 
 
 def _replace_long_texts(value: object, stand_in: str, long: list[str | LargeText], depth: int) -> object:
-    """Return the value with the short text `stand_in` in place of each long text, and append the long texts to `long`,
-    in the order of output.
-
-    `depth`: the number of levels of objects and lists to search.
-    """
+    """Replace long texts by `stand_in`, down to `depth` levels, and append them to `long` in the order of output."""
     if isinstance(value, LargeText) or (isinstance(value, str) and len(value) > _LONG_TEXT):
         long.append(value)
         return stand_in
@@ -526,8 +506,5 @@ def decode_cursor(cursor: str | None, *of: object) -> int | None:
 
 
 def _list_checksum(of: tuple[object, ...]) -> str:
-    """Return a checksum of the values that identify a list, to detect that a cursor belongs to another list.
-
-    It does not protect the list: access is checked again for every page.
-    """
+    """Detects a cursor of another list. It protects nothing: access is checked again for every page."""
     return f".{zlib.crc32(repr(of).encode('utf-8', 'surrogatepass')):x}" if of else ""

@@ -102,9 +102,7 @@ def get_timeline(
 
 
 def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:
-    """Raise Denied unless the caller sent the message or owns the mailbox. Raises NotFound if the caller cannot see the
-    delivery.
-    """
+    """Raises NotFound if the caller cannot see the delivery."""
     lists, operation_id = appliance.store.delivery_lists, values.get("operationId", "")
     sender = lists.get_sender_id(account.id, operation_id)
     if caller.member.id not in (sender, account.owner_member_id):
@@ -138,10 +136,7 @@ def resolve_delivery(
 
 
 def _find_sent_copy(appliance: Appliance, work: DeliveryWork) -> SentCopy | None:
-    """Return the copy to save in Sent, for an uncertain delivery that a person resolves as delivered.
-
-    None if the mailbox has no folder for sent messages, or if no copy needs to be saved.
-    """
+    """Return the copy to save in Sent; None if there is no such folder, or no copy needs to be saved."""
     try:
         sent = find_sent_folder(appliance.store, work.account_id)
     except AllMailHidden:  # what is known of the message does not depend on it

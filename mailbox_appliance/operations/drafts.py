@@ -110,11 +110,7 @@ def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_i
 
 @contextmanager
 def _lock_draft(appliance: Appliance, account: Account, draft_id: str) -> Iterator[None]:
-    """Context manager: keep other requests from changing or sending a draft, until the block ends.
-
-    Raises DraftInUse if a delivery uses the draft, and BeingDecided if another request with this draft is still being
-    processed.
-    """
+    """Keep other requests from changing or sending a draft. Raises DraftInUse, BeingDecided."""
     with decision_lock(appliance, draft_id):
         appliance.store.delivery_lists.require_free_draft(account.id, draft_id)
         try:
@@ -124,7 +120,6 @@ def _lock_draft(appliance: Appliance, account: Account, draft_id: str) -> Iterat
 
 
 def _compose_version(appliance: Appliance, outgoing: OutgoingMessage) -> tuple[DraftVersion, tuple[str, ...]]:
-    """Return the message of a draft as it will be saved, and warnings about its plain text."""
     now, reader = appliance.clock.now(), appliance.html_readers.for_request()
     made = compose_message(outgoing, now, reader)
     version = DraftVersion(with_bcc(made.wire, made.bcc_header), made.message_id, now)

@@ -139,10 +139,7 @@ def _redeem_password_token(
 def _set_password_and_log_in(
     appliance: Appliance, caller: Caller, request: RedeemTokenRequest, use: TokenUse, hashed: str
 ) -> IssuedSession:
-    """Set the password and sign in. Uses up the token, revokes the member's other tokens, and ends their sessions.
-
-    `hashed`: the hash of the new password.
-    """
+    """Use up the token, revoke the member's other tokens, and end their sessions."""
     store, address = appliance.store, caller.origin.client_address
     with store.database.transaction(durable=True):
         member = redeem_token(appliance, use, request.token)
@@ -280,10 +277,7 @@ def redeem_console_link(appliance: Appliance, caller: Caller, request: RedeemCon
 
 
 def _begin_console_session(appliance: Appliance, caller: Caller, member_id: str, logged_in_at: str) -> IssuedSession:
-    """Begin the session of a console link. `logged_in_at`: the sign-in time of the session that created the link.
-
-    Both sessions expire at the latest 90 days after that sign-in.
-    """
+    """The session expires at the latest 90 days after the sign-in of the session that created the link."""
     address = caller.origin.client_address
     return begin_session(
         appliance, member_id, _CONSOLE_DEVICE_NAME, address, by=_CONSOLE_LINK.action, logged_in_at=logged_in_at

@@ -76,7 +76,6 @@ def map_folders(
 
 
 def _lost_role_warnings(before: FolderRoles, after: FolderRoles) -> Iterator[str]:
-    """Yield a warning for each role that had a folder before the change and has none now."""
     players = {getattr(after, role): role for role in after.__struct_fields__}
     for role in before.__struct_fields__:
         path = getattr(before, role)
@@ -86,10 +85,7 @@ def _lost_role_warnings(before: FolderRoles, after: FolderRoles) -> Iterator[str
 
 
 def _read_mapping(mapping: MapFoldersRequest, folders: Sequence[MirroredFolder]) -> dict[FolderRole, str | None]:
-    """Return the path of the folder for each given role; None to return the role to the server's choice.
-
-    Raises NotFound for an unknown folder.
-    """
+    """Return the path for each given role; None returns the role to the server's choice. Raises NotFound."""
     known = {_normalize_path(folder.path): folder for folder in folders} | {folder.id: folder for folder in folders}
     wanted: dict[FolderRole, str | None] = {}
     for role, given in _given_roles(mapping).items():
@@ -114,11 +110,7 @@ def _given_roles(mapping: MapFoldersRequest) -> dict[FolderRole, str | None]:
 
 
 def _refuse_doubles(wanted: Mapping[FolderRole, str | None], mapped: Mapping[FolderRole, str]) -> None:
-    """Raise Invalid if the request gives one folder two roles, and Conflict if the folder already has another assigned
-    role.
-
-    `wanted`: the folders in the request. `mapped`: the folders assigned before.
-    """
+    """Raise Invalid if one folder gets two roles, and Conflict if it has another role already."""
     players: dict[str, FolderRole] = {}
     for role, path in wanted.items():
         if path is not None and players.setdefault(path, role) != role:

@@ -178,11 +178,7 @@ def _https_answer(appliance: Appliance) -> OperationResult[HttpsStatus]:
 
 
 def _describe_certificate(appliance: Appliance, *, is_reported: bool) -> tuple[Certificate | None, tuple[str, ...]]:
-    """Return the HTTPS certificate in the appliance's files, and warnings about it. None if there is no certificate.
-
-    If the files cannot be used, the certificate that clients get at present is returned. `is_reported`: another warning
-    already explains why the files cannot be used.
-    """
+    """Return the certificate in the files, or the one in use, and warnings unless the fault `is_reported` already."""
     files, served = CertificateFiles(appliance.folder), None
     if appliance.https is not None and (seen := appliance.https.certificate) is not None:
         served = seen
@@ -198,9 +194,7 @@ def _describe_certificate(appliance: Appliance, *, is_reported: bool) -> tuple[C
 
 @contextmanager
 def _as_conflict() -> Iterator[None]:
-    """Context manager: raise Conflict in place of a CertificateUnusable that the block raises, because the cause is the
-    files, not the request.
-    """
+    """The cause of a CertificateUnusable is the files, not the request."""
     try:
         yield
     except CertificateUnusable as problem:

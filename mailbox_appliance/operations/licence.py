@@ -132,9 +132,7 @@ def current_license(appliance: Appliance) -> License:
 
 
 def _check_license(appliance: Appliance, token: str) -> None:
-    """Raise Invalid unless the token is an unexpired license from the configured issuer. The error never quotes the
-    token.
-    """
+    """Raise Invalid unless the token is an unexpired license of the issuer. The error never quotes the token."""
     key = licence.issuer_key(appliance.settings)
     if key is None:
         hint = "set `license.issuer_public_key` to the issuer's key, and restart the appliance."
@@ -148,11 +146,7 @@ def _check_license(appliance: Appliance, token: str) -> None:
 
 
 def _ask_issuer(appliance: Appliance, token: str) -> RemoteFault | None:
-    """Ask the issuer whether a license is valid. Returns None if it is, or if no online check is configured.
-
-    Returns the fault if the issuer did not reply. Raises Invalid if the issuer rejects the license, and Unverified if
-    too many requests are waiting for other servers.
-    """
+    """Return the fault if the issuer did not reply, otherwise None. Raises Invalid if it rejects the license."""
     settings = appliance.settings
     url, ca_file = licence.verify_url(settings), settings.text("remote.ca_file")
     if not url:
@@ -173,10 +167,7 @@ def _ask_issuer(appliance: Appliance, token: str) -> RemoteFault | None:
 
 
 def _to_installed(appliance: Appliance, token: str, fault: RemoteFault | None) -> InstalledLicence:
-    """Return the license to store. `fault`: the reason why the issuer could not be asked now; None if it confirmed.
-
-    Raises Unverified if this license has not been confirmed for more than 7 days.
-    """
+    """Raise Unverified if the license has not been confirmed for more than 7 days."""
     now, installed = appliance.clock.now(), InstalledLicence(token)
     if not licence.verify_url(appliance.settings):
         return installed

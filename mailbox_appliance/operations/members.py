@@ -248,11 +248,7 @@ def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> Issu
 
 
 def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str) -> None:
-    """Revoke the API keys that this member created for other members.
-
-    Called when the member is deleted or stops being an administrator: they have seen these tokens, but no list would
-    show them the keys any more.
-    """
+    """The maker has seen these tokens, and no list would show them the keys any more."""
     store = appliance.store
     for key in store.api_keys.list_made_for_others(maker_id):
         store.api_keys.revoke(key.id)
@@ -260,16 +256,12 @@ def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str)
 
 
 def _last_admin_warnings(appliance: Appliance) -> tuple[str, ...]:
-    """Return a warning if no administrator has a password, and one can still set it with a link; otherwise nothing."""
     awaited = appliance.store.members.find_awaited_admin()
     return () if awaited is None else (_LAST_ADMIN_WARNING.format(email=awaited[0], until=awaited[1]),)
 
 
 def _audit_actions(change: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the audit actions of a change: one for the role, one for the status, one for name and email together.
-
-    `change`: the changed fields with their new values.
-    """
+    """One for the role, one for the status, one for name and email together."""
     acts = [_ACTION_OF_CHANGE[change[name]] for name in ("role", "status") if name in change]
     return (*acts, *(("member.update",) if {"name", "email"} & change.keys() else ()))
 

@@ -120,7 +120,6 @@ def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[s
 
 
 def _require_may_change_app(_appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
-    """Raise Denied for an API key that is limited to certain mailboxes, and NotFound for an unknown provider."""
     permissions.require_unlimited(caller.required_credential)
     if values.get("provider") not in get_args(OAuthProvider):
         raise NotFound(what="OAuth provider")
@@ -176,9 +175,7 @@ def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Del
 
 
 def _retry_mailboxes(appliance: Appliance, provider: OAuthProvider) -> None:
-    """Try all mailboxes of a provider that have a sign-in error again, since the replaced application may have caused
-    it.
-    """
+    """Try mailboxes with a sign-in error again, since the replaced application may have caused it."""
     for account in appliance.store.accounts.list_all():
         if account.provider == provider and account.status in ("error", "reauth_required"):
             appliance.logins.forget_tokens(account.id)
@@ -206,17 +203,13 @@ def _merge_app(before: OAuthApp | None, provider: OAuthProvider, request: SetOAu
 
 
 def _stored_secret(before: OAuthApp | None, request: SetOAuthAppRequest) -> str | None:
-    """Return the stored client secret if the request keeps the same client ID; otherwise None."""
     return before.client_secret if before is not None and before.client_id == request.client_id else None
 
 
 def _find_contradictions(
     before: OAuthApp | None, provider: OAuthProvider, request: SetOAuthAppRequest
 ) -> tuple[str, ...]:
-    """Return warnings about values, given or stored, that are dropped because they do not apply to the provider.
-
-    Google has no tenants. Microsoft refuses the secret of a public client (AADSTS700025).
-    """
+    """Google has no tenants. Microsoft refuses the secret of a public client."""
     if provider == "google":
         return () if request.tenant_id is UNSET else ("`tenantId` was not kept: only Outlook has tenants.",)
     if request.public_client is not True:
@@ -359,11 +352,7 @@ def provider_problem(fault: RemoteFault) -> Problem:
 
 
 def _find_connected(appliance: Appliance, caller: Caller, login: OAuthLogin, within: str | None) -> Account | None:
-    """Return the mailbox that the sign-in is for, if it is already connected; otherwise None.
-
-    `within`: the mailbox that the request named. Raises NotFound if that was removed, and AccountExists if the address
-    is connected in another way.
-    """
+    """Raises NotFound if the mailbox was removed, and AccountExists if the address is connected in another way."""
     store = appliance.store
     if within is not None:
         recheck_owner(store, caller, within)
@@ -382,11 +371,7 @@ def _renew_access(
     checked: LoginCheckResult,
     issued: IssuedTokens | None = None,
 ) -> Account:
-    """Store new credentials for a mailbox, restart its sync, retry the sends that waited for them, and return the
-    mailbox.
-
-    `issued`: the tokens of a new sign-in; None if the stored credentials were confirmed.
-    """
+    """Store new credentials and retry what waited for them. `issued`: None if the stored ones were confirmed."""
     appliance.sync.remove(account_id)  # what is still being read used the previous access
     try:
         _save_login(appliance, caller, account_id, login, checked, is_new=issued is not None)
@@ -420,7 +405,7 @@ def _save_login(
 
 
 def _sign_in_problem(failed: SignInFailed, login: OAuthLogin) -> Problem:
-    """Return the API error for credentials that the provider issued but the mail servers do not accept."""
+    """The provider issued the credentials, but the mail servers do not accept them."""
     details = tuple(Detail(fault.server, fault.reason) for fault in failed.faults)
     reason, kinds = failed.faults[0].reason, {fault.kind for fault in failed.faults}
     if "throttled" in kinds:
@@ -615,11 +600,7 @@ def _check_sign_in(provider: OAuthProvider, request: StartOAuthSignInRequest) ->
 def _to_sign_in_request(
     appliance: Appliance, caller: Caller, provider: OAuthProvider, request: StartOAuthSignInRequest
 ) -> SignInRequest:
-    """Return the parameters of an OAuth sign-in.
-
-    Raises NotFound or Denied if the request names a mailbox that is not the caller's own, and PlanDenied if the license
-    allows no further mailbox.
-    """
+    """Raises NotFound or Denied for a mailbox that is not the caller's own, and PlanDenied."""
     email = request.email or None
     if request.account_id is UNSET:
         require_room_for_account(appliance)
@@ -676,11 +657,7 @@ def _finish_flow(
 
 
 def _read_callback(request: CompleteOAuthSignInRequest) -> tuple[str, Mapping[str, str]]:
-    """Return two values: the JSON pointer of the field with the sign-in's result, for errors; and the result itself,
-    the parameters `state`, `code` and `error`.
-
-    Raises Invalid if the request has neither `state` nor a complete `redirectUrl`, or has both.
-    """
+    """Return the JSON pointer of the result, for errors, and its parameters `state`, `code` and `error`."""
     if request.redirect_url is UNSET:
         if request.state is UNSET:
             raise Invalid.at("/state", "Give `state` and `code`, or `redirectUrl`.")
@@ -696,9 +673,7 @@ def _read_callback(request: CompleteOAuthSignInRequest) -> tuple[str, Mapping[st
 
 
 def _read_callback_query(address: str) -> dict[str, str]:
-    """Return the parameters of a sign-in's result in an address: the one to which the provider redirected the browser,
-    or the one of the console page that opens after that.
-    """
+    """Read the address that the provider redirected to, or that of the console page that opens after it."""
     try:
         parts = urlsplit(address)
         query = parts.query or parts.fragment.partition("?")[2]
@@ -710,11 +685,7 @@ def _read_callback_query(address: str) -> dict[str, str]:
 
 @contextmanager
 def _translate_flow_errors(provider: OAuthProvider, path: str) -> Iterator[None]:
-    """Context manager: raise the corresponding API error in place of an error of the sign-in flow that the block
-    raises.
-
-    `path`: the JSON pointer of the sign-in's result in the request.
-    """
+    """Raise the API error in place of one of the flow. `path`: the JSON pointer of the result."""
     try:
         yield
     except StateUnknown as unknown:

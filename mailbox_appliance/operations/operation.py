@@ -411,9 +411,7 @@ class Operation(Generic[P, R]):
             self.parameters[parameter.wire] = parameter
 
     def _body_or_none(self, request: Request) -> object:
-        """Return the decoded body, or None if it is not valid. Its errors are reported later, after the checks of the
-        caller.
-        """
+        """Errors of the body are reported later, after the checks of the caller."""
         try:
             return self._decode_body(request)
         except Problem:
@@ -491,10 +489,7 @@ def _result_type(annotation: Any) -> Any:
 
 
 def _locate_details(problem: Invalid, places: Mapping[str, str]) -> None:
-    """Change the details of a problem to name the place of single values: `cursor` becomes `query:cursor`.
-
-    `places`: the part of the request of each value. JSON pointers into the body stay unchanged.
-    """
+    """Name the place of single values: `cursor` becomes `query:cursor`."""
     problem.details = tuple(
         Detail(value_pointer(places[d.path], d.path), d.message) if d.path in places else d for d in problem.details
     )

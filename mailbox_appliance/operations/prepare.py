@@ -217,7 +217,6 @@ def _resolve_recipients(store: Store, account: Account, message: DraftRequest) -
 
 
 def _get_parent(store: Store, account: Account, message_id: str) -> Message:
-    """Return the message to reply to. Raises NotFound, naming the field of the request."""
     try:
         parent, _ = store.messages.get(account.id, message_id)
     except NotFound as error:
@@ -227,10 +226,7 @@ def _get_parent(store: Store, account: Account, message_id: str) -> Message:
 
 
 def _left_out_warnings(found: ReplyRecipients) -> tuple[str, ...]:
-    """Return a warning about recipients that a reply leaves out because their addresses cannot be used.
-
-    It is not marked as the appliance's own text, since the sender of the original chose these addresses.
-    """
+    """It is not marked as the appliance's own text: the sender of the original chose these addresses."""
     if not found.left_out:
         return ()
     more = len(found.left_out) - _MAX_NAMED
@@ -304,9 +300,7 @@ def decision_lock(appliance: Appliance, *about: Hashable) -> Iterator[None]:
 
 
 def _acquire(held: ExitStack, appliance: Appliance, about: Hashable, seconds: float) -> bool:
-    """Try to acquire the lock of `about` within `seconds`. Returns whether that succeeded; closing `held`
-    releases it.
-    """
+    """Return whether the lock was acquired in time; closing `held` releases it."""
     with ExitStack() as tried:
         is_mine = tried.enter_context(appliance.drafts.decision_locks.try_lock(about, seconds))
         if is_mine:
@@ -424,9 +418,7 @@ def _prepare_draft(
 
 
 def _draft_sender(store: Store, account: Account, source: bytes) -> Address:
-    """Return the sender of a draft: its From address if the mailbox can send as that, otherwise the mailbox's own
-    address.
-    """
+    """Return the From address of the draft if the mailbox can send as that, otherwise its own."""
     try:
         found = parse_message(source.partition(b"\r\n\r\n")[0] + b"\r\n\r\n").sender
         return get_sender(store, account, UNSET if found is None else found.email)
@@ -435,9 +427,7 @@ def _draft_sender(store: Store, account: Account, source: bytes) -> Address:
 
 
 def _read_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> tuple[bytes, str | None]:
-    """Return the raw draft and its version, as they are on the mail server. Raises Invalid if the draft does not
-    exist.
-    """
+    """Return the raw draft and its version, as they are on the mail server."""
     may_delete = Capability.MAIL_DELETE in caller.capabilities  # it is removed once it has been sent
     try:
         draft = appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
@@ -466,9 +456,6 @@ def _find_thread_by_ids(store: Store, account: Account, ids: tuple[str, ...]) ->
 
 
 def _find_parent_id(store: Store, account: Account, read: ParsedMessage) -> str | None:
-    """Return the ID of the message that a draft replies to; None if it is not a reply, or that message is not
-    stored.
-    """
     answered = canonical_message_id(read.in_reply_to[0]) if read.in_reply_to else None
     return None if answered is None else store.messages.find_by_message_id(account.id, answered)
 
@@ -502,10 +489,7 @@ def prepare_forward(
 def _prepare_around(
     appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, empty: OutgoingMessage
 ) -> PreparedMessage:
-    """Return a forward: the quoted original with the sender's comment, and its attachments.
-
-    `empty`: the message to fill, with sender and recipients only.
-    """
+    """`empty`: the message to fill, with sender and recipients only."""
     source = _read_original(appliance, account, message_id)
     reader = appliance.html_readers.for_request()
     quoted = _quote_original(source, request, reader)

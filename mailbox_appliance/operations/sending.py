@@ -128,11 +128,7 @@ def _submit(
     request_hash: str,
     preparation: AbstractContextManager[PreparedMessage],
 ) -> OperationResult[Delivery | LegacySendResult]:
-    """Return the delivery of an idempotency key. If there is none yet, accept the message and wait for its outcome.
-
-    An existing delivery is returned unchanged, even if drafts or limits have changed since. `preparation`: a context
-    manager that prepares the message. It is entered only if there is no delivery yet.
-    """
+    """Return the delivery of an idempotency key; if there is none yet, enter `preparation`, accept and wait."""
     store, credential = appliance.store, caller.required_credential
     earlier = store.legacy_keys.find(credential.id, key, request_hash)
     if earlier is not None:
@@ -213,10 +209,7 @@ def _wait_for_outcome(
 
 
 def _wait_for_draft_removal(appliance: Appliance, operation_id: str, seconds: float) -> None:
-    """Wait until the sent draft is removed, so that a client that gets `succeeded` no longer finds it.
-
-    Waits at most `seconds`. A removal that takes longer continues in the background; failed ones are retried.
-    """
+    """A client that gets `succeeded` shall not find the draft. What takes longer continues in the background."""
     if seconds <= 0 or not appliance.post_send_tasks.is_draft_left(operation_id):
         return
     try:
@@ -229,7 +222,6 @@ def _wait_for_draft_removal(appliance: Appliance, operation_id: str, seconds: fl
 def _preview_warnings(
     appliance: Appliance, caller: Caller, account: Account, prepared: PreparedMessage
 ) -> Iterator[str]:
-    """Yield warnings about what would prevent this caller from sending the message, apart from the message itself."""
     if Capability.MAIL_SEND not in caller.capabilities:
         text = "{needed} is missing: this credential can preview this message but not send it."
         yield own_text(text, needed=Capability.MAIL_SEND)

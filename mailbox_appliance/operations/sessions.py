@@ -286,10 +286,7 @@ def _try_log_in(appliance: Appliance, attempt: LoginAttempt, request: SignInRequ
 
 
 def _check_login(appliance: Appliance, attempt: LoginAttempt, request: SignInRequest) -> tuple[str, str]:
-    """Check email and password. Returns the ID and password hash of the member.
-
-    Raises InvalidCredentials or MemberSuspended, after counting the failure.
-    """
+    """Return ID and password hash. Raises InvalidCredentials or MemberSuspended, after counting the failure."""
     members = appliance.store.members
     found = members.find_with_password(request.email)
     member, hashed = found if found is not None else (None, None)
@@ -369,9 +366,7 @@ def change_password(appliance: Appliance, caller: Caller, request: ChangePasswor
 
 
 def _require_current_password(appliance: Appliance, attempt: LoginAttempt, me: Member, password: str) -> str:
-    """Return the stored password hash if the given password is right. Raises WrongPassword, after counting the
-    failure.
-    """
+    """Return the stored hash. Raises WrongPassword, after counting the failure."""
     hashed = appliance.store.members.get_password_hash(me.id)
     if not passwords.verify_password(password, hashed, hides_legacy=False) or hashed is None:
         attempt.record_failure("password.change", ("member", me.id))

@@ -126,11 +126,7 @@ def import_certificate(appliance: Appliance, actor: Actor, certificate: bytes, k
 
 @contextmanager
 def _record_change(appliance: Appliance, actor: Actor, action: str) -> Iterator[Recorded]:
-    """Context manager: yield a function that records a new certificate in the audit log. Call it before the certificate
-    is used.
-
-    If the block raises CertificateUnusable after that, the failure is recorded too.
-    """
+    """Yield a function that records a certificate before it is used. A CertificateUnusable is recorded too."""
     written: list[str] = []
     record = partial(appliance.store.audit.record, actor, action)
 
@@ -182,9 +178,7 @@ def _field(option: Option) -> tuple[str, Any, Any]:
 
 
 def _unknown_setting_text(name: str) -> str | None:
-    """Return the error message for a setting that is not a runtime setting: it can change only with a restart. None if
-    no setting has this name.
-    """
+    """Return None if no setting has this name."""
     if (option := BY_NAME.get(name)) is None:
         return None
     table, _, key = name.partition(".")
@@ -268,11 +262,7 @@ def _shut_out_warnings(appliance: Appliance) -> Iterator[str]:
 
 
 def _require_certificate(appliance: Appliance, caller: Caller) -> None:
-    """Create the certificate for HTTPS if it does not exist, before HTTPS is enabled, so that the audit log names the
-    caller.
-
-    Raises HttpsNotOffered if that fails.
-    """
+    """Create a missing certificate before HTTPS is enabled, so that the audit log names the caller."""
     try:
         ensure_certificate(appliance, caller.actor)
     except CertificateUnusable as problem:
@@ -280,9 +270,7 @@ def _require_certificate(appliance: Appliance, caller: Caller) -> None:
 
 
 def _save_changes(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> StoredValues:
-    """Store the settings that differ from the stored ones, with an audit entry for each. Returns their previous
-    values.
-    """
+    """Store the settings that differ, with an audit entry for each. Return their previous values."""
     store = appliance.store
     with store.database.transaction(durable=True):
         stored = store.stored_settings.get_all()
@@ -295,10 +283,7 @@ def _save_changes(appliance: Appliance, caller: Caller, changes: Mapping[str, An
 
 
 def _restore_values(appliance: Appliance, caller: Caller, before: StoredValues) -> None:
-    """Store the previous values again after a change could not take effect.
-
-    If that fails too, it is logged, and the new values stay stored.
-    """
+    """Store the previous values again. If that fails too, it is logged, and the new values stay stored."""
     store = appliance.store
     try:
         with store.database.transaction(durable=True):
@@ -319,7 +304,7 @@ def _put_value(appliance: Appliance, name: str, value: object) -> None:
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Whether two JSON values are equal and of the same type; 1 and true are different."""
+    """JSON's 1 and true are different."""
     return one == other and type(one) is type(other)
 
 

@@ -345,10 +345,7 @@ def get_history(appliance: Appliance, caller: Caller, hours: Hours = 24) -> Hist
 
 
 def _whole_steps(now: datetime, seconds: int, step: int) -> tuple[datetime, datetime]:
-    """Return beginning and end of a period of at least `seconds`, in whole steps of `step` seconds aligned to UTC.
-
-    The last step contains `now`.
-    """
+    """Return a period of at least `seconds` in steps aligned to UTC. The last step contains `now`."""
     end = int(now.timestamp()) // step * step + step
     length = -(-seconds // step) * step
     return datetime.fromtimestamp(end - length, UTC), datetime.fromtimestamp(end, UTC)

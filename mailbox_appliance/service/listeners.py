@@ -319,10 +319,7 @@ class ServiceListeners:
         self._set_strict_transport()
 
     def _open_loopback(self) -> str:
-        """If HTTP listens only on an outside address, listen on loopback too, at the same port.
-
-        Return the URL for this computer.
-        """
+        """If HTTP listens only on an outside address, listen on loopback too. Return the URL for this computer."""
         host, port = self._listeners.addresses[0]
         address = ip_address(host.partition("%")[0])
         if address.is_loopback or address.is_unspecified:
@@ -348,7 +345,7 @@ class ServiceListeners:
         self._app.strict_transport = self._appliance.settings.number("server.hsts_days") * _DAY if is_real else 0
 
     def _public_reason(self, problem: Exception) -> str:
-        """Return the text of an error for all members: without the path of the data directory or internal details."""
+        """The text for all members: without the path of the data directory or internal details."""
         if not isinstance(problem, Problem):
             return f"Internal error ({type(problem).__name__}); see the log for details."
         return problem.message.replace(f"{self._appliance.folder}/", "")
@@ -382,10 +379,7 @@ def _allowed_hosts(settings: Settings) -> tuple[str, ...]:
 
 
 def _local_host(host: str) -> str:
-    """Return the address at which this computer reaches a listener on `host`.
-
-    That is loopback if `host` means all addresses.
-    """
+    """The address at which this computer reaches a listener: loopback if `host` means all addresses."""
     if not ip_address(host.partition("%")[0]).is_unspecified:
         return host
     return "::1" if ":" in host else "127.0.0.1"

@@ -96,10 +96,7 @@ def _run_service(service: Service, signals: SignalHandler, watchdog: ShutdownWat
 
 
 def _open_service(bootstrap: Bootstrap, showing: Callable[[], AbstractContextManager[Progress]] | None) -> Service:
-    """Open the appliance and its listeners.
-
-    `showing`: returns a context manager that displays the progress of an upgrade.
-    """
+    """`showing`: displays the progress of an upgrade."""
     bootstrap.finish_pending_restore()
     data_dir, options = bootstrap.data_dir, bootstrap.load_settings()
     has_lost_store = _has_key_without_store(data_dir)
@@ -129,10 +126,7 @@ def _configure_logs(data_dir: Path, options: Settings) -> None:
 
 
 def _watch_for_crashes(data_dir: Path) -> None:
-    """Log a crash of the previous run, and prepare a trace file for a crash of this one.
-
-    Failures do not prevent serving.
-    """
+    """Log a crash of the previous run, and prepare a trace file. Failures do not prevent serving."""
     try:
         crash = crashes.record(data_dir)
         crashes.watch(data_dir)
@@ -145,13 +139,13 @@ def _watch_for_crashes(data_dir: Path) -> None:
 
 
 def _has_key_without_store(data_dir: Path) -> bool:
-    """Whether there is a key but no store, for example because the store was moved away or its disk is not mounted."""
+    """For example because the store was moved away or its disk is not mounted."""
     has_key = os.path.exists(find_key_file(data_dir, os.environ))  # noqa: PTH110 - never raises
     return has_key and not os.path.lexists(data_dir / DATABASE_FILE)
 
 
 def _log_upgrade(upgraded: "UpgradeResult | None") -> None:
-    """Log the upgrade that opening the store made, if any. The log was not yet configured at that time."""
+    """The log was not yet configured when the store was opened."""
     if upgraded is not None:
         log.info("store_upgraded", extra={"from": upgraded.format, "backup": upgraded.backup})
         for warning in upgraded.warnings:

@@ -155,7 +155,7 @@ class Service:
         self._lock.release()
 
     def _reload_all(self) -> None:
-        """Reload configuration, certificate and log files. An error is logged, and the service continues."""
+        """An error is logged, and the service continues."""
         signals.notify_reloading()
         try:
             logs.reopen()
@@ -227,18 +227,12 @@ class Service:
         log.info("restore_finished", extra=facts | _restore_facts(restored))
 
     def _abandon_restore(self, prepared: PreparedRestore, actor: Actor) -> None:
-        """Give up a requested restore, since the service stops. The audit log gets its outcome at the next start,
-        because the store may be closed by now.
-        """
+        """The audit log gets the outcome at the next start, because the store may be closed by now."""
         log.warning("restore_abandoned", extra={"backup": prepared.backup_id})
         _note_restore(prepared, actor)
 
     def _shut_down_appliance(self) -> bool:
-        """Stop the appliance and close its files, so that a restore can replace them. The data-directory lock is kept.
-
-        Returns False if a thread still has a file open: it might write an old log into a new store, so nothing can be
-        replaced.
-        """
+        """Return False if a thread still has a file open: it might write an old log into a new store."""
         appliance = self._appliance
         assert appliance is not None  # noqa: S101 - it is what handed over
         self._app.handle.pause(0)
@@ -256,11 +250,7 @@ class Service:
         return shutdown.result()
 
     def _wait_for(self, within: float, has_come: Callable[[float], bool]) -> bool:
-        """Call `has_come` until it returns True; return False if that takes longer than `within` seconds.
-
-        `has_come` gets a number of seconds, and waits up to that time for its event. Raises _StopRequested if the
-        service must stop.
-        """
+        """Return whether `has_come`, which waits the given seconds, was true in time. Raises _StopRequested."""
         until = time.monotonic() + within
         while not has_come(_POLL_SECONDS):
             if self._is_stopping:
@@ -270,7 +260,6 @@ class Service:
         return True
 
     def _reopen(self) -> Appliance:
-        """Open a new appliance on the current store and return it; it is not started yet."""
         appliance = self._bootstrap.reopen(self._lock)
         try:
             logs.set_level(appliance.settings.text("log.level"))

@@ -91,7 +91,6 @@ class SignalHandler:
 
 
 def _has_terminal() -> bool:
-    """Whether this process has a controlling terminal and that is still open."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | getattr(os, "O_NOCTTY", 0)))
     except OSError:
