@@ -300,17 +300,6 @@ def test_other_mailboxes_stay(checked_client: CheckedClient, appliance: Applianc
     assert all(secret in everything_stored(appliance) for secret in SECRETS)
 
 
-def test_only_the_owner_removes_a_mailbox(checked_client: CheckedClient, appliance: Appliance) -> None:
-    bob_id = add_member(appliance, "bob", "admin")
-    mailbox = FilledMailbox(appliance, checked_client.member["id"])
-    bob = checked_client.log_in("bob@example.org")
-    assert bob.ask("DELETE", f"/accounts/{mailbox.id}").refusal == (404, "not_found")
-    mailbox.grant(bob_id)
-    refused = bob.ask("DELETE", f"/accounts/{mailbox.id}")
-    assert (refused.refusal, refused.places) == ((403, "permission_denied"), ["owner"])
-    assert bob.ask("GET", f"/accounts/{mailbox.id}").status == 200
-
-
 def test_what_happens_to_mailboxes_is_audited(checked_client: CheckedClient, request_for: dict[str, Any]) -> None:
     account = checked_client.ask("POST", "/accounts", request_for).data["id"]
     checked_client.ask("DELETE", f"/accounts/{account}")

@@ -6,11 +6,9 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from tests.checked_client import CheckedClient
-from tests.operations.filled import FilledMailbox, add_key, add_member, letter, suspend
+from tests.operations.filled import add_key, add_member, suspend
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
-
-ELSEWHERE = "192.0.2.1"
 
 
 @pytest.fixture
@@ -20,28 +18,6 @@ def request_for(mail_server: MailServer) -> dict[str, Any]:
     server = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
     imap, smtp = server | {"port": mail_server.imap_port}, server | {"port": mail_server.submission_port}
     return {"email": user, "imap": imap, "smtp": smtp}
-
-
-def test_administrators_list_every_mailbox_and_read_none(checked_client: CheckedClient, appliance: Appliance) -> None:
-    ada, bob = checked_client.member["id"], add_member(appliance, "bob")
-    boxes = [FilledMailbox(appliance, owner, f"{owner}@example.org") for owner in (bob, ada, bob)]
-    (message,) = boxes[0].deliver(letter("Hello"))
-    assert [each["id"] for each in checked_client.ask("GET", "/admin/accounts").data] == [box.id for box in boxes]
-    assert [each["id"] for each in checked_client.ask("GET", "/accounts").data] == [boxes[1].id]
-    for path in ("", "/messages", f"/messages/{message}", "/folders", "/drafts", "/scheduled", "/delivery-operations"):
-        assert checked_client.ask("GET", f"/accounts/{boxes[0].id}{path}").refusal == (404, "not_found")
-    _, scoped = add_key(appliance, ada, "admin.accounts", accounts=[boxes[2].id])
-    assert [each["id"] for each in checked_client.ask("GET", "/admin/accounts", token=scoped).data] == [boxes[2].id]
-
-
-def test_who_may(checked_client: CheckedClient, appliance: Appliance) -> None:
-    add_member(appliance, "bob")
-    bob = checked_client.log_in("bob@example.org")
-    for method in ("GET", "POST"):
-        refused = bob.ask(method, "/admin/accounts")
-        assert (refused.refusal, refused.places) == ((403, "permission_denied"), ["capability"])
-        assert checked_client.ask(method, "/admin/accounts", peer=ELSEWHERE).refusal == (403, "https_required")
-    assert checked_client.ask("GET", "/admin/accounts", peer=ELSEWHERE, secure=True).data == []
 
 
 @pytest.mark.parametrize("by_key", [False, True])

@@ -8,8 +8,8 @@ import pytest
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.security import tokens
 from tests.checked_client import CheckedClient, description
-from tests.operations.filled import add_key, everything_stored
-from tests.operations.key_people import ADMIN, ALL, MAIL, OWN, People
+from tests.operations.filled import everything_stored
+from tests.operations.key_people import ALL, MAIL, OWN, People
 from tests.servers.fake_clock import FakeClock
 
 FIELDS = {"id", "name", "createdAt", "lastUsedAt", "memberId", "accountIds"} | {
@@ -49,27 +49,6 @@ def test_a_key_is_made_and_its_token_is_shown_this_once(people: People, timed: A
     assert people.cid.ask("GET", OWN).data == [key]
     assert people.ada.ask("GET", ALL).data == [key]
     assert token not in everything_stored(timed)
-
-
-@pytest.mark.parametrize(
-    ("given", "stored"),
-    [
-        (
-            {"permissionProfile": "full", "supplementalCapabilities": ["admin.audit", "admin.members", "admin.audit"]},
-            ("full", [*MAIL, "admin.audit", "admin.members"], ["admin.audit", "admin.members"]),
-        ),
-        (
-            {"customCapabilities": ["admin.audit", "mail.send", "admin.audit"]},
-            ("custom", ["admin.audit", "mail.send"], ["admin.audit"]),
-        ),
-        ({"customCapabilities": [*ADMIN, *MAIL]}, ("custom", [*ADMIN, *MAIL], ADMIN)),
-    ],
-)
-def test_lists_are_answered_in_the_order_given_each_once(
-    people: People, given: dict[str, Any], stored: tuple[Any, ...]
-) -> None:
-    key = people.ada.ask("POST", OWN, {"name": "k", **given}).data["apiKey"]
-    assert (key["permissionProfile"], key["capabilities"], key["supplementalCapabilities"]) == stored
 
 
 def test_what_admin_members_amounts_to_is_warned_of(people: People) -> None:
@@ -125,16 +104,6 @@ def wrong_for(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckedClien
     appliance = Appliance(tmp_path_factory.mktemp("keys") / "data")
     yield People(appliance).ada
     appliance.stop()
-
-
-def test_exactly_one_of_profile_and_custom_capabilities(people: People) -> None:
-    neither: tuple[dict[str, Any], ...] = ({}, {"supplementalCapabilities": []})
-    for given in neither:
-        answer = people.ada.ask("POST", OWN, {"name": "k", **given})
-        assert (answer.refusal, answer.places) == ((400, "invalid_request"), ["/permissionProfile"])
-    both = {"customCapabilities": ["mail.read"], "permissionProfile": "full", "supplementalCapabilities": []}
-    answer = people.ada.ask("POST", OWN, {"name": "k", **both})
-    assert answer.places == ["/permissionProfile", "/supplementalCapabilities"]
 
 
 def test_a_scope_holds_what_the_owner_reaches(people: People) -> None:
@@ -241,37 +210,6 @@ def test_when_a_key_was_used(people: People, clock: FakeClock) -> None:
 # --- who may ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_key_manages_no_keys_of_its_owner_as_its_own(people: People) -> None:
-    key_id, token = people.make(people.ada, customCapabilities=[*MAIL, *ADMIN])
-    for method, path in (("GET", OWN), ("POST", OWN), ("DELETE", f"{OWN}/{key_id}")):
-        assert people.ada.ask(method, path, b"{" if method == "POST" else None, token=token).refusal == (
-            403,
-            "session_required",
-        )
-
-
-def test_administration_needs_the_capability_and_https_from_elsewhere(people: People) -> None:
-    key_id, _ = people.make(people.cid, permissionProfile="read-only")
-    _, lesser = people.make(people.ada, customCapabilities=[*MAIL, *(one for one in ADMIN if one != "admin.api_keys")])
-    _, keys = people.make(people.ada, customCapabilities=["admin.api_keys"])
-    calls = (
-        ("GET", ALL),
-        ("POST", ALL),
-        ("PATCH", f"{ALL}/{key_id}"),
-        ("PATCH", f"{ALL}/key_x"),
-        ("DELETE", f"{ALL}/x"),
-    )
-    for method, path in calls:
-        body = b"{" if method in ("POST", "PATCH") else None
-        for token in (people.cid.token, lesser):
-            answer = people.ada.ask(method, path, body, token=token)
-            assert (answer.refusal, answer.places) == ((403, "permission_denied"), ["capability"])
-        answer = people.ada.ask(method, path, body, peer="192.0.2.1")
-        assert answer.refusal == (403, "https_required")
-        assert people.ada.ask(method, path, body, token=keys).status in (200, 400, 404)
-        assert people.ada.ask(method, path, body, token=keys, peer="192.0.2.1", secure=True).status in (200, 400, 404)
-
-
 # --- what is written down ---------------------------------------------------------------------------------------------
 
 
@@ -303,12 +241,3 @@ def test_what_happens_to_keys_is_audited_and_no_token_is(people: People, timed: 
     ]
     assert timed.store.audit.verify().broken is None
     assert token not in everything_stored(timed)
-
-
-def test_a_key_of_a_deleted_member_is_none(people: People, timed: Appliance) -> None:
-    key_id, token = add_key(timed, people.bea.member["id"], "mail.read")
-    assert people.ada.ask("GET", "/me", token=token).status == 200
-    with timed.store.database.transaction(durable=True):
-        timed.store.members.remove(people.bea.member["id"])
-    assert people.ada.ask("GET", "/me", token=token).refusal == (401, "unauthenticated")
-    assert people.ada.ask("PATCH", f"{ALL}/{key_id}", {}).refusal == (404, "not_found")

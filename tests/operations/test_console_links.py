@@ -7,7 +7,7 @@ import pytest
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from tests.checked_client import Answer, CheckedClient
-from tests.operations.filled import add_key, everything_stored, suspend
+from tests.operations.filled import everything_stored, suspend
 from tests.operations.log_ins import insist, recorded
 from tests.servers.fake_clock import FakeClock
 
@@ -77,13 +77,6 @@ def test_a_link_of_a_suspended_member_opens_nothing(ada: CheckedClient, timed: A
     suspend(timed, ada.member["id"])
     assert redeem(ada, token).refusal == (403, "member_suspended")
     assert recorded(timed)[-1] == ("console_link.redeem", "denied")
-
-
-def test_only_a_session_makes_links(ada: CheckedClient, timed: Appliance) -> None:
-    _, key = add_key(timed, ada.member["id"], "mail.read", "admin.members")
-    assert ada.ask("POST", LINKS, token=key).refusal == (403, "session_required")
-    assert ada.ask("POST", LINKS, token="").refusal == (401, "unauthenticated")
-    assert ada.ask("POST", LINKS, {"for": "bob"}).refusal == (400, "invalid_request")
 
 
 def test_a_link_leads_where_the_operator_says(tmp_path: object, clock: FakeClock) -> None:

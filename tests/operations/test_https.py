@@ -233,13 +233,3 @@ def test_a_change_that_fails_after_its_row_has_a_second_one(ada: CheckedClient) 
         assert files_of(ada).load() == before
     (_, first, done), (_, second, failed) = audited(ada)[-2:]
     assert (first, done, failed) == (second, "success", "failure")
-
-
-def test_the_operator_needs_no_log_in(ada: CheckedClient) -> None:
-    ada.appliance.operator_secret = "s" * 40
-    on = ada.ask("PATCH", PATH, {"enabled": True, **HERE}, token="s" * 40).data
-    assert presented(on["url"]) == on["certificate"]["fingerprint"]
-    event = ada.ask("GET", "/admin/audit-events?limit=1").data["items"][0]
-    assert event["actor"] == {"kind": "local", "id": None, "memberId": None}
-    assert ada.ask("GET", PATH, token="s" * 40, peer="192.0.2.7", secure=True).status == 401
-    assert ada.ask("PATCH", PATH, {"enabled": False}, peer="192.0.2.7").refusal == (403, "https_required")

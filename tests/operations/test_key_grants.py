@@ -34,16 +34,6 @@ def custom(*capabilities: str) -> dict[str, Any]:
 # --- sessions --------------------------------------------------------------------------------------------------------
 
 
-def test_a_member_makes_no_key_with_administrative_capabilities(people: People) -> None:
-    for one in ADMIN:
-        assert refused(people.cid.ask("POST", OWN, {"name": "k", **custom("mail.read", one)})) == [one]
-        given = {"name": "k", "permissionProfile": "full", "supplementalCapabilities": [one]}
-        assert refused(people.cid.ask("POST", OWN, given)) == [one]
-    assert refused(people.cid.ask("POST", OWN, {"name": "k", **custom(*MAIL, *ADMIN)})) == sorted(ADMIN)
-    assert stored(people) == []
-    assert people.cid.ask("POST", OWN, {"name": "k", "permissionProfile": "full"}).status == 201
-
-
 def test_the_right_is_asked_before_what_else_is_wrong(people: People) -> None:
     given = {"name": "a\nb", "accounts": ["acc_x"], **custom("admin.audit")}
     assert refused(people.cid.ask("POST", OWN, given)) == ["admin.audit"]

@@ -18,11 +18,6 @@ SUSPEND = "UPDATE members SET status = 'suspended'"
 Held = Callable[[Callable[[], Answer], str], Answer]
 
 
-@pytest.fixture
-def ada(timed: Appliance) -> CheckedClient:
-    return CheckedClient(timed).set_up()
-
-
 def _waits_to_write() -> bool:
     """Whether a thread stands where a transaction begins: it knows who asks, and what it looked up."""
     return any(frame.f_code.co_name == "transaction" for frame in sys._current_frames().values())

@@ -12,7 +12,6 @@ import pytest
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.model.accounts import Connection, Endpoint
 from tests.checked_client import Answer, CheckedClient
-from tests.operations.filled import add_member
 from tests.servers.desk import Desk, a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
@@ -157,18 +156,6 @@ def test_a_stored_password_goes_nowhere_unprotected(box: Box, name: str) -> None
     assert box.connection == protected
     assert box.reconnect({name: {"security": "none", "password": "secret"}}).status == 200
     assert box.connection == plain
-
-
-def test_only_the_owner_with_a_session(box: Box) -> None:
-    member = add_member(box.desk.appliance, f"bob{box.id[4:].lower()}")
-    bob = CheckedClient(box.desk.appliance).log_in(f"bob{box.id[4:].lower()}@example.org")
-    path = f"/accounts/{box.id}"
-    for method, rest in (("POST", "/reconnect"), ("PATCH", "")):
-        assert bob.ask(method, path + rest, {}).refusal == (404, "not_found")
-    box.client.ask("PUT", f"{path}/access", {"sharedWithAll": False, "memberIds": [member]})
-    for method, rest in (("POST", "/reconnect"), ("PATCH", "")):
-        refused = bob.ask(method, path + rest, {})
-        assert (refused.refusal, refused.places) == ((403, "permission_denied"), ["owner"])
 
 
 def test_another_mailbox_behind_it_is_not_mixed_up(box: Box) -> None:

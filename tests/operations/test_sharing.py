@@ -13,7 +13,6 @@ from tests.operations.filled import FilledMailbox, add_key, letter
 from tests.servers.desk import a_key, a_message
 
 FULL = ("mail.read", "mail.drafts", "mail.organize", "mail.trash", "mail.delete", "mail.send")
-ELSEWHERE = "192.0.2.1"
 
 
 @dataclass
@@ -177,43 +176,6 @@ def _asker(office: Office, who: str) -> str:
 
 def _ids(office: Office, *names: str) -> set[str]:
     return {office.ids[name] for name in names}
-
-
-def test_who_may_not_change_it_at_all(office: Office) -> None:
-    office.share("cid", "dan")
-    assert office.share("eve").refusal == (404, "not_found")
-    granted = office.share("dan")
-    assert (granted.refusal, granted.places) == ((403, "permission_denied"), ["owner"])
-    for key in (office.key("cid", *FULL), office.key("cid", *FULL, "admin.accounts"), office.key("dan", *FULL)):
-        refused = office.share(key)
-        assert (refused.refusal, refused.places) == ((403, "permission_denied"), ["capability"])
-    assert office.share(office.key("ada", *FULL)).refusal == (404, "not_found")
-    elsewhere = FilledMailbox(office.client.appliance, office.ids["cid"], "other@example.org")
-    scoped = office.key("ada", "admin.accounts", accounts=[elsewhere.id])
-    assert office.share(scoped).refusal == (404, "not_found")
-    assert office.reads("dan")
-
-
-def test_an_administrator_reads_nothing_by_it(office: Office) -> None:
-    office.share("cid", "dan", "eve")
-    path = f"/accounts/{office.mailbox.id}"
-    for who in ("ada", office.key("ada", *FULL, "admin.accounts")):
-        assert not office.reads(who)
-        for method, rest in (("PATCH", ""), ("POST", "/reconnect"), ("DELETE", "")):
-            expected = (404, "not_found") if who == "ada" else (403, "session_required")
-            assert office.ask(who, method, path + rest, None if method == "DELETE" else {}).refusal == expected
-        assert office.share(who, "dan").data["grantedMemberIds"] == [office.ids["dan"]]
-    assert not office.reads("eve")
-
-
-def test_administration_from_elsewhere_needs_https(office: Office) -> None:
-    office.share("cid", "dan", "eve")
-    assert office.share("ada", "dan", peer=ELSEWHERE).refusal == (403, "https_required")
-    assert office.share(office.key("ada", "admin.accounts"), peer=ELSEWHERE).refusal == (403, "https_required")
-    assert office.share("dan", peer=ELSEWHERE).places == ["owner"]
-    assert office.share("ada", "dan", peer=ELSEWHERE, secure=True).status == 200
-    # To the owner it is a setting of their own, as all the others.
-    assert office.share("cid", "eve", peer=ELSEWHERE).status == 200
 
 
 BAD: tuple[tuple[dict[str, Any], list[str]], ...] = (
