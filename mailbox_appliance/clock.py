@@ -2,9 +2,11 @@
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
+
+K = TypeVar("K", bound=Hashable)
 
 
 class Clock(Protocol):
@@ -65,20 +67,47 @@ def from_millis(millis: int) -> datetime:
 # --- How long to wait before trying again ---
 
 
-def backoff_delays(first: float, longest: float, *, factor: float = 2.0, jitter: float = 0.2) -> Iterator[float]:
-    """Yield the seconds to wait before each retry, without end: from `first`, multiplied by `factor`, up to `longest`.
-
-    Each is varied at random by up to the fraction `jitter`, so that many mailboxes do not connect at the same moment.
-    """
-    wait = first
-    while True:
-        yield min(wait, longest) * (1 + random.uniform(-jitter, jitter))  # noqa: S311 - not for secrets
-        wait = min(wait * factor, longest)
-
-
-def retry_delay(attempts: int, first: float, longest: float, *, factor: float = 2.0) -> float:
+def retry_delay(attempts: int, first: float, longest: float, *, factor: float = 2.0, jitter: float = 0.0) -> float:
     """Return the seconds to wait after this many failed attempts: `first` after one attempt, growing up to `longest`.
 
-    There is no random variation, because stored schedules need the same value each time.
+    The result varies at random by up to the fraction `jitter`, so that many mailboxes do not connect at the same
+    moment.
     """
-    return float(min(longest, first * factor ** min(max(0, attempts - 1), 64)))
+    wait = min(longest, first * factor ** min(max(0, attempts - 1), 64))
+    return float(wait * (1 + random.uniform(-jitter, jitter)))  # noqa: S311 - not for secrets
+
+
+class Backoff(Generic[K]):
+    """Pauses after failures, by key: `first` seconds, growing with each further failure up to `longest`. Kept in memory
+    only.
+    """
+
+    def __init__(self, first: float, longest: float, *, factor: float = 2.0) -> None:
+        self._first, self._longest, self._factor = first, longest, factor
+        self._failed: dict[K, tuple[int, float]] = {}
+
+    def __contains__(self, key: K) -> bool:
+        """Whether the last attempt failed."""
+        return key in self._failed
+
+    def fail(self, key: K) -> None:
+        """Record a failure, and pause."""
+        failures = self._failed.get(key, (0, 0.0))[0] + 1
+        wait = retry_delay(failures, self._first, self._longest, factor=self._factor)
+        self._failed[key] = (failures, time.monotonic() + wait)
+
+    def succeed(self, key: K) -> bool:
+        """Forget the failures of a key. Returns whether there were any."""
+        return self._failed.pop(key, None) is not None
+
+    def is_paused(self, key: K) -> bool:
+        """Whether the pause after the last failure is not over yet."""
+        return time.monotonic() < self._failed.get(key, (0, 0.0))[1]
+
+    def list_paused(self) -> list[K]:
+        """Return the keys whose pauses are not over yet."""
+        return [key for key in self._failed if self.is_paused(key)]
+
+    def end_pauses(self) -> None:
+        """End all pauses. The failures still count for the next ones."""
+        self._failed = {key: (failures, 0.0) for key, (failures, _) in self._failed.items()}

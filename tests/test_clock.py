@@ -4,7 +4,16 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from mailbox_appliance.clock import Clock, SystemClock, from_millis, from_timestamp, to_millis, to_timestamp
+from mailbox_appliance.clock import (
+    Backoff,
+    Clock,
+    SystemClock,
+    from_millis,
+    from_timestamp,
+    retry_delay,
+    to_millis,
+    to_timestamp,
+)
 from tests.servers.fake_clock import FakeClock
 
 TOKYO = timezone(timedelta(hours=9))
@@ -71,3 +80,19 @@ def test_a_clock_in_the_hand(clock: FakeClock) -> None:
     assert (held.now() - wall, held.monotonic() - passed) == (timedelta(seconds=1.5), 1.5)
     clock.set_wall(datetime(2020, 1, 1, 9, tzinfo=TOKYO))
     assert (held.now(), held.monotonic() - passed) == (datetime(2020, 1, 1, tzinfo=UTC), 1.5)
+
+
+def test_each_further_failure_of_a_key_pauses_it_for_longer() -> None:
+    waits = Backoff[str](60, 600, factor=4)
+    assert ([retry_delay(n, 60, 600, factor=4) for n in range(5)], waits.list_paused()) == ([60, 60, 240, 600, 600], [])
+    waits.fail("a")
+    assert (waits.is_paused("a"), waits.is_paused("b"), waits.list_paused()) == (True, False, ["a"])
+    waits.end_pauses()
+    assert ("a" in waits, waits.is_paused("a")) == (True, False)
+    assert (waits.succeed("a"), waits.succeed("a"), "a" in waits) == (True, False, False)
+
+
+def test_random_variation_stays_within_its_fraction() -> None:
+    waits = {retry_delay(1, 10, 60, jitter=0.2) for _ in range(50)}
+    assert len(waits) > 1
+    assert all(8 <= wait <= 12 for wait in waits)

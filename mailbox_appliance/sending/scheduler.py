@@ -7,13 +7,11 @@ stays due until it is done, and is not started a second time.
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from mailbox_appliance import clock
+from mailbox_appliance.clock import Backoff
 from mailbox_appliance.sending.context import SendingContext
 
 log = logging.getLogger(__name__)
@@ -24,14 +22,6 @@ MOST_AT_ONCE = 4
 _LONGEST, _SHORTEST = 5.0, 0.1
 # Seconds for which a mailbox's task pauses if it could not even be planned; they grow with each failure.
 _FIRST_REST, _LONGEST_REST = 5.0, 300.0
-
-
-@dataclass(frozen=True)
-class _Failure:
-    """The number of successive failures of one task, and the monotonic time in seconds until which it pauses."""
-
-    failures: int
-    until: float
 
 
 class TimedTask(Protocol):
@@ -60,17 +50,17 @@ class TimedTask(Protocol):
 class Scheduler:
     """The timer of the appliance.
 
-    `begin`: starts a scheduled message, by the IDs of operation and mailbox. It returns False if too many messages of
-    that mailbox wait to be sent; these are tried again at the next check. `tasks`: the other kinds of work.
+    `begin`: starts a scheduled message, by the IDs of operation and mailbox, unless it has started already. `tasks`:
+    the other kinds of work.
     """
 
-    def __init__(self, context: SendingContext, begin: Callable[[str, str], bool], tasks: Sequence[TimedTask]) -> None:
+    def __init__(self, context: SendingContext, begin: Callable[[str, str], None], tasks: Sequence[TimedTask]) -> None:
         self._store, self._settings, self._clock = context.store, context.settings, context.clock
         self._begin, self._tasks = begin, tasks
         self._stopping, self._woken = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._at_work: dict[tuple[str, str], threading.Thread] = {}
-        self._failures: dict[str, _Failure] = {}
+        self._failures = Backoff[str](_FIRST_REST, _LONGEST_REST)
         self._last_look: datetime | None = None
         self._thread = threading.Thread(target=self._run, name="due", daemon=True)
 
@@ -127,12 +117,10 @@ class Scheduler:
     def _begin_scheduled(self, now: datetime) -> None:
         if self._settings.flag("sending.hold_scheduled"):
             return
-        full = set[str]()
         for due in self._store.schedule.list_due_sends(now):
             if self._stopping.is_set():
                 return
-            if due.account_id not in full and not self._begin(due.operation_id, due.account_id):
-                full.add(due.account_id)
+            self._begin(due.operation_id, due.account_id)
 
     def _begin_task(self, task: TimedTask, now: datetime) -> None:
         for account_id in task.due_accounts(now):
@@ -140,7 +128,8 @@ class Scheduler:
                 busy = sum(1 for name, _ in self._at_work if name == task.name)
                 if self._stopping.is_set() or busy >= MOST_AT_ONCE:
                     return
-                if (task.name, account_id) not in self._at_work and not self._is_paused(f"{task.name} {account_id}"):
+                is_paused = self._failures.is_paused(f"{task.name} {account_id}")
+                if (task.name, account_id) not in self._at_work and not is_paused:
                     self._start_task(task, account_id)
 
     def _start_task(self, task: TimedTask, account_id: str) -> None:
@@ -168,17 +157,10 @@ class Scheduler:
         try:
             act()
         except Exception:
-            known = self._failures.get(what)
-            if known is None and not self._stopping.is_set():
+            if what not in self._failures and not self._stopping.is_set():
                 log.exception("scheduled_task_failed", extra={"what": what})
-            failures = known.failures + 1 if known is not None else 1
-            rest = clock.retry_delay(failures, _FIRST_REST, _LONGEST_REST)
-            self._failures[what] = _Failure(failures, time.monotonic() + rest)
+            self._failures.fail(what)
             return False
-        if self._failures.pop(what, None) is not None:
+        if self._failures.succeed(what):
             log.info("scheduled_task_recovered", extra={"what": what})
         return True
-
-    def _is_paused(self, what: str) -> bool:
-        failure = self._failures.get(what)
-        return failure is not None and time.monotonic() < failure.until

@@ -10,14 +10,14 @@ to events.
 """
 
 import threading
-import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from mailbox_appliance.clock import Clock
+from mailbox_appliance.clock import Backoff, Clock
 from mailbox_appliance.events import Events, MessageArrived
 from mailbox_appliance.mail.folder_roles import is_valid_label_name
 from mailbox_appliance.model.sync import FolderState
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 _MOST_TRIES = 5
 # Seconds until a message that the server did not return is requested again, growing fourfold: about nine times a day.
 _FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 6 * 3600.0
-
 #: The part of a message that is requested.
 FetchKind = Literal["headers", "bodies"]
+#: Seconds until the same folder may cause another comparison of all labels.
+LABEL_PAUSE = 6 * 3600.0
 
 
 def is_server_fault(fault: RemoteFault) -> bool:
@@ -110,12 +111,12 @@ class FetchBackoff:
 
     def __init__(self) -> None:
         self._halvings = 0
-        self._attempt: tuple[FetchKind, int, Sequence[int]] | None = None
-        self._failures: dict[tuple[FetchKind, int, int], int] = {}
-        #: By folder and UID: the number of failures, and until when the message is postponed.
-        self._pauses: dict[tuple[int, int], tuple[int, float]] = {}
-        #: By path: until when the counts of a folder that shows a label are not checked.
-        self.label_pauses: dict[str, float] = {}
+        self._requested: tuple[FetchKind, int, Sequence[int]] | None = None
+        #: By part, folder and UID: how often a request for this message alone failed.
+        self._failures = Counter[tuple[FetchKind, int, int]]()
+        self._pauses = Backoff[tuple[int, int]](_FIRST_PAUSE, _LONGEST_PAUSE, factor=4)
+        #: By path: folders that show a label and whose counts are not compared for now.
+        self.label_pauses = Backoff[str](LABEL_PAUSE, LABEL_PAUSE)
 
     def batch_size(self, usual: int) -> int:
         """Return the number of messages to request at once: `usual`, or fewer after failures; at least 1."""
@@ -129,54 +130,48 @@ class FetchBackoff:
         A failure makes later batches smaller, a success larger. `folder_number`: the number (key in the store) of the
         folder.
         """
-        self._attempt = (what, folder_number, uids)
+        self._requested = (what, folder_number, uids)
         try:
             yield
         except RemoteFault as fault:
             if fault.kind == "refused" and (is_server_fault(fault) or len(uids) > 1):
                 self.record_failure()
             elif fault.kind in ("refused", "throttled"):  # which harms no connection
-                self._attempt = None
+                self._requested = None
             raise
-        self._attempt, self._halvings = None, max(0, self._halvings - 1)
+        self._requested, self._halvings = None, max(0, self._halvings - 1)
 
     def record_failure(self) -> None:
-        """Record that the current attempt failed. Does nothing if there is no current attempt.
+        """Record that the current request failed. Does nothing if there is none.
 
         Later batches are smaller. A message that was requested alone is postponed after its fifth failure.
         """
-        if self._attempt is None:
+        if self._requested is None:
             return
-        (what, number, uids), self._attempt = self._attempt, None
+        (what, number, uids), self._requested = self._requested, None
         self._halvings = min(self._halvings + 2, 16)
         if len(uids) == 1:
-            key = (what, number, uids[0])
-            self._failures[key] = self._failures.get(key, 0) + 1
-            if self._failures[key] >= _MOST_TRIES:
+            self._failures[what, number, uids[0]] += 1
+            if self._failures[what, number, uids[0]] >= _MOST_TRIES:
                 self.postpone(number, uids)
 
     def has_given_up(self, what: FetchKind, folder_number: int, uid: int) -> bool:
         """Whether the headers or the bodies (`what`) of this message failed so often that they are not requested for
         now.
         """
-        failed = self._failures.get((what, folder_number, uid), 0)
-        return failed >= _MOST_TRIES and self._pauses[folder_number, uid][1] > time.monotonic()
+        failed = self._failures[what, folder_number, uid]
+        return failed >= _MOST_TRIES and self._pauses.is_paused((folder_number, uid))
 
     def postpone(self, folder_number: int, uids: Iterable[int]) -> None:
         """Do not request these messages again before a pause: a minute at first, four times longer after each failure,
         at most 6 hours.
         """
         for uid in uids:
-            times, _ = self._pauses.get((folder_number, uid), (0, 0.0))
-            wait = min(_FIRST_PAUSE * 4 ** min(times, 9), _LONGEST_PAUSE)
-            self._pauses[folder_number, uid] = (times + 1, time.monotonic() + wait)
+            self._pauses.fail((folder_number, uid))
 
     def list_postponed(self, folder_number: int) -> frozenset[int]:
         """Return the UIDs of those messages of a folder that must not be requested now."""
-        now = time.monotonic()
-        return frozenset(
-            uid for (number, uid), (_, until) in self._pauses.items() if number == folder_number and until > now
-        )
+        return frozenset(uid for number, uid in self._pauses.list_paused() if number == folder_number)
 
     def is_suspect(self, folder_number: int, uid: int) -> bool:
         """Whether to request this message alone, because an earlier request did not return it."""
@@ -184,14 +179,14 @@ class FetchBackoff:
 
     def record_success(self, folder_number: int, uids: Iterable[int]) -> None:
         """Record that the server returned these messages: they are no longer postponed or requested alone."""
-        for uid in uids if self._pauses else ():
-            self._pauses.pop((folder_number, uid), None)
+        for uid in uids:
+            self._pauses.succeed((folder_number, uid))
             self._failures.pop(("headers", folder_number, uid), None)
             self._failures.pop(("bodies", folder_number, uid), None)
 
     def reset(self) -> None:
-        """End all pauses, so that postponed messages are requested now. Used for a full sync that a user requested."""
-        self._pauses = {key: (times, 0.0) for key, (times, _) in self._pauses.items()}
+        """End all pauses of messages, so that they are requested now. Used for a full sync that a user requested."""
+        self._pauses.end_pauses()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ that began after it disappeared, and in which every folder could be checked.
 
 import dataclasses
 import logging
-import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -129,9 +128,6 @@ def _rank(folder: MirroredFolder, home: str) -> tuple[int, str]:
 # not checked for a while.
 
 
-#: Seconds until the same folder may cause another comparison.
-PAUSE = 6 * 3600.0
-
 _Counts = tuple[int, int]  # at the server, and in the store
 _NEW: _Counts = (-1, -1)
 
@@ -169,7 +165,7 @@ class LabelCounts:
             self._suspects.pop(path or "", None)
             return False
         if self._suspects.pop(path, None) in (counts, _NEW):
-            self._session.backoff.label_pauses[path] = time.monotonic() + PAUSE
+            self._session.backoff.label_pauses.fail(path)
             return True
         self._suspects[path] = counts  # The count may have changed since the messages were read.
         self._order.appendleft(path)
@@ -178,10 +174,9 @@ class LabelCounts:
     def _pick_folder(self, numbers: Mapping[str, int]) -> str | None:
         if not self._order:
             self._order.extend(sorted(numbers))
-        pauses, now = self._session.backoff.label_pauses, time.monotonic()
         while self._order:
             path = self._order.popleft()
-            if path in numbers and pauses.get(path, now) <= now:
+            if path in numbers and not self._session.backoff.label_pauses.is_paused(path):
                 return path
         return None
 

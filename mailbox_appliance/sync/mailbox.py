@@ -12,8 +12,9 @@ The threads of `scheduler` call `MailboxSync.turn`, which works for about a seco
 import logging
 import random
 import threading
+from collections import Counter
 
-from mailbox_appliance.clock import backoff_delays
+from mailbox_appliance.clock import retry_delay
 from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.model.accounts import AccountError, AccountStatus
 from mailbox_appliance.model.sync import SyncProgress
@@ -52,7 +53,7 @@ class MailboxSync:
         self._lock = threading.Lock()
         self._requests: list[str | None] = []
         self._backoff = FetchBackoff()
-        self._reset_retries()
+        self._failures = Counter[float]()  # by the first delay of their kind
         self._retry_at: float | None = 0.0  # None: when woken
         self._session: SyncSession | None = None
         self._follower: Follower | None = None
@@ -221,7 +222,7 @@ class MailboxSync:
         self.progress = follower.progress
         if not self._is_ready:
             self._is_ready = True
-            self._reset_retries()
+            self._failures.clear()
             self._store.accounts.set_status(self.account_id, "ready")
 
     def _handle_fault(self, fault: RemoteFault) -> Next:
@@ -233,11 +234,6 @@ class MailboxSync:
             return self._retry_later(account_error_of(fault), "reauth_required", is_token=True)
         has_served = self._is_ready and self._services.clock.monotonic() - self._connected_at >= LASTING
         return self._retry_later(None if fault.kind == "disconnected" and has_served else account_error_of(fault))
-
-    def _reset_retries(self) -> None:
-        """Return to the shortest delay before a retry, after a success."""
-        self._waits = backoff_delays(FIRST_RETRY, LONGEST_RETRY)
-        self._token_waits = backoff_delays(TOKEN_RETRY, LONGEST_RETRY)
 
     def _give_up(self, error: AccountError, status: AccountStatus = "error") -> Next:
         """Disconnect, store the error, and do not retry until `wake` is called for all folders."""
@@ -258,7 +254,9 @@ class MailboxSync:
         self._disconnect()
         if error is not None:
             self._set_status(status, error)
-        wait = next(self._token_waits if is_token else self._waits)
+        first = TOKEN_RETRY if is_token else FIRST_RETRY
+        self._failures[first] += 1
+        wait = retry_delay(self._failures[first], first, LONGEST_RETRY, jitter=0.2)
         self._retry_at = self._services.clock.monotonic() + wait
         return Rest(wait)
 
@@ -280,7 +278,7 @@ class MailboxSync:
         self._stop.detach()
         if session is not None:
             if session.has_stored:  # A connection that breaks again and again still makes progress.
-                self._reset_retries()
+                self._failures.clear()
             session.mailbox.close()
 
     def _take_requests(self) -> list[str | None]:
