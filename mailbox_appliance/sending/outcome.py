@@ -15,10 +15,9 @@ client gets an error, so that its idempotency key can be used again.
 
 import logging
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mailbox_appliance import clock, permissions
@@ -47,47 +46,10 @@ if TYPE_CHECKING:
     from mailbox_appliance.store.store import Store
 
 # --- Whether a scheduled message may be sent: permissions may have changed since it was accepted ---
-#
-# No operation expires by a wall clock that has just jumped ahead, since the clock may be corrected soon.
 
 
 #: For how long a scheduled message is tried, counted from the time at which it was due.
 TRIED_FOR = timedelta(hours=24)
-#: A larger jump ahead is trusted after this many seconds; a smaller one, and any jump back, at once.
-_JUMP = timedelta(minutes=5)
-_BELIEVED_AFTER = 120.0
-
-
-class ClockGuard:
-    """Detects jumps of the wall clock, so that scheduled messages do not expire by a wrong clock.
-
-    The clock is trusted at the start. May be used from any thread.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self._lock = clock, threading.Lock()
-        self._believed = self._started_at()
-        self._doubted: datetime | None = None
-        self._since = 0.0
-
-    def is_trusted(self) -> bool:
-        """Whether the wall clock can be trusted: it has not jumped ahead by more than 5 minutes in the last 2 minutes.
-
-        A jump is noticed by the first call after it.
-        """
-        with self._lock:
-            seen, passed = self._started_at(), self._clock.monotonic()
-            if seen - self._believed > _JUMP:
-                if self._doubted is None or abs(seen - self._doubted) > _JUMP:
-                    self._doubted, self._since = seen, passed
-                if passed - self._since < _BELIEVED_AFTER:
-                    return False
-            self._believed, self._doubted = seen, None
-            return True
-
-    def _started_at(self) -> datetime:
-        """Return the wall-clock time at which the monotonic clock was 0; it changes only if the wall clock jumps."""
-        return self._clock.now() - timedelta(seconds=self._clock.monotonic())
 
 
 def why_blocked(store: "Store", clock: Clock, work: DeliveryWork) -> str | None:
@@ -177,21 +139,16 @@ class Recorder:
 
     def __init__(self, context: SendingContext) -> None:
         self._store, self._events, self._clock = context.store, context.events, context.clock
-        self._clock_guard = ClockGuard(context.clock)
 
     def begin(self, work: DeliveryWork) -> bool:
         """Record that sending a queued operation begins. Returns False if it must not be sent now:
 
         - It is no longer queued, or its time has not come.
         - Its permissions or its sender forbid it, or it is 24 hours late. Then it is recorded as failed.
-        - It seems to be 24 hours late, but the clock has just jumped. Then it stays queued.
         """
-        is_steady = self._clock_guard.is_trusted()
         if work.send_at is not None and work.send_at > self._clock.now():
             return False
         code = why_blocked(self._store, self._clock, work)
-        if code in TOO_LATE and not is_steady:
-            return False
         if code is not None:
             warnings = _WARNINGS.get(work.last_cause, ()) if code in TOO_LATE else ()
             if self._store.deliveries.fail_queued(work.operation_id, code, warnings):
@@ -253,7 +210,11 @@ class Recorder:
         `cause`: the reason of the failure. `wait`: the seconds until the next attempt.
         """
         now = self._clock.now()
-        return self._requeue_at(work, cause, min(now + timedelta(seconds=wait), (work.send_at or now) + TRIED_FOR))
+        next_at = min(now + timedelta(seconds=wait), (work.send_at or now) + TRIED_FOR)
+        if not self._store.deliveries.requeue(work.operation_id, next_at, cause):
+            return False
+        self._announce(work, "queued", cause=cause)
+        return True
 
     def retry_soon(self, account_id: str) -> None:
         """Let the queued retries of a mailbox start now instead of later. If that fails, they start later. Never
@@ -264,12 +225,6 @@ class Recorder:
         except Exception:
             log.exception("scheduled_wakeup_failed", extra={"account": account_id})
 
-    def _requeue_at(self, work: DeliveryWork, cause: str, next_at: datetime) -> bool:
-        if not self._store.deliveries.requeue(work.operation_id, next_at, cause):
-            return False
-        self._announce(work, "queued", cause=cause)
-        return True
-
     def _record_temporary_failure(self, work: DeliveryWork, verdict: TemporaryFailure) -> Outcome:
         cause, error = verdict.cause, verdict.error
         if cause == "login":
@@ -277,22 +232,19 @@ class Recorder:
         if cause == "smtputf8":
             return self._withdraw(work, Unsupported(reason=_CAUSES[cause]), "recipient_rejected", cause)
         if work.send_at is not None:
-            return self._try_later(work, verdict, work.send_at)
+            return self._try_later(work, verdict)
         problem = to_problem(cause, error, verdict.server, verdict.wait)
         return self._withdraw(work, problem, "provider_unavailable", cause)
 
-    def _try_later(self, work: DeliveryWork, verdict: TemporaryFailure, send_at: datetime) -> Outcome:
+    def _try_later(self, work: DeliveryWork, verdict: TemporaryFailure) -> Outcome:
         cause = verdict.cause
-        is_steady = self._clock_guard.is_trusted()
-        if not is_too_late(work, self._clock):
+        if is_too_late(work, self._clock):
+            self._fail(work, code_when_too_late(cause), _WARNINGS.get(cause, ()))
+        else:
             attempts = self._store.deliveries.get_work(work.operation_id).attempts
             wait = max(clock.retry_delay(attempts, _FIRST_WAIT, _LONGEST_WAIT), verdict.wait or 0)
             # A retry that is planned for later is moved forward when the mailbox is reconnected (`retry_soon`).
             self.requeue(work, cause, min(wait, _LONGEST_WAIT))
-        elif is_steady:
-            self._fail(work, code_when_too_late(cause), _WARNINGS.get(cause, ()))
-        else:  # `begin` waits for a trusted clock; once the clock is corrected, the operation is due as planned
-            self._requeue_at(work, cause, send_at)
         return Outcome()
 
     def _withdraw(self, work: DeliveryWork, problem: Problem, code_when_shown: str, cause: Cause) -> Outcome:

@@ -2,7 +2,7 @@
 
 Threads start as needed and end when idle, except for one. Their number is limited. `Queue` has lower limits for the
 mailboxes of one server and for each mailbox, so that a stalled server delays only its own mailboxes. Operations that a
-request waits for come before scheduled ones, which never use all threads.
+request waits for come before scheduled ones.
 """
 
 import heapq
@@ -11,8 +11,9 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 from mailbox_appliance import clock
@@ -31,56 +32,28 @@ from mailbox_appliance.store.database import DATABASE_ERRORS
 # --- The queue of operations that wait to be sent. Pure: no threads, no network, no clock ---
 #
 # Each mailbox has two lines: operations that a request waits for, and scheduled ones. The first of a line may start as
-# soon as all its resources are free. Lines of the first kind have priority; lines of the same kind take turns. The cost
-# of `take` does not grow with the queue: it skips only servers and mailboxes that are busy already.
+# soon as its server and its mailbox have room. Lines of the first kind have priority; lines of one kind take turns.
 
 
 MOST_PER_SERVER = 16
 MOST_PER_ACCOUNT = 2
-MOST_SCHEDULED = 12
-MOST_SCHEDULED_PER_SERVER = 8
+#: Of these, how many a mailbox uses for scheduled messages, so that a request always finds a place.
 MOST_SCHEDULED_PER_ACCOUNT = 1
 
 
 @dataclass(frozen=True)
-class Place:
-    """A limit on deliveries in progress: at most `most` of those that use the resource `name` (a server, a mailbox) at
-    once.
-    """
-
-    name: str
-    most: int
-
-
-@dataclass(frozen=True)
 class Line:
-    """The waiting line of a mailbox, either for scheduled messages or for those that a request waits for.
-
-    `shared`: limits in common with other mailboxes. `own`: limits of this mailbox.
-    """
+    """The waiting line of a mailbox, either for scheduled messages or for those that a request waits for."""
 
     server: str
     account_id: str
     is_scheduled: bool
-    shared: tuple[Place, ...] = field(init=False, compare=False)
-    own: tuple[Place, ...] = field(init=False, compare=False)
 
-    def __post_init__(self) -> None:
-        shared = [Place(f"server {self.server}", MOST_PER_SERVER)]
-        own = [Place(f"mailbox {self.account_id}", MOST_PER_ACCOUNT)]
-        if self.is_scheduled:
-            shared += [
-                Place("scheduled", MOST_SCHEDULED),
-                Place(f"scheduled server {self.server}", MOST_SCHEDULED_PER_SERVER),
-            ]
-            own += [Place(f"scheduled mailbox {self.account_id}", MOST_SCHEDULED_PER_ACCOUNT)]
-        object.__setattr__(self, "shared", tuple(shared))
-        object.__setattr__(self, "own", tuple(own))
-
-    @property
-    def names(self) -> Iterator[str]:
-        """The names of the limits that apply to each delivery of this line."""
-        return (place.name for place in (*self.shared, *self.own))
+    @cached_property
+    def limits(self) -> Mapping[tuple[str, str], int]:
+        """The most deliveries in progress, for the server and for the mailbox of this line."""
+        scheduled = {("scheduled", self.account_id): MOST_SCHEDULED_PER_ACCOUNT} if self.is_scheduled else {}
+        return {("server", self.server): MOST_PER_SERVER, ("mailbox", self.account_id): MOST_PER_ACCOUNT, **scheduled}
 
 
 class Waiting(Protocol):
@@ -91,7 +64,6 @@ class Waiting(Protocol):
 
 
 T = TypeVar("T", bound=Waiting)
-_Lines = dict[str, dict[Line, deque[T]]]
 
 
 class Queue(Generic[T]):
@@ -101,20 +73,16 @@ class Queue(Generic[T]):
     """
 
     def __init__(self) -> None:
-        # By kind, in order of priority: first what a request waits for; then by server and by mailbox.
-        self._lines: dict[bool, _Lines[T]] = {False: {}, True: {}}
+        # By kind, in order of priority: first what a request waits for.
+        self._lines: dict[bool, dict[Line, deque[T]]] = {False: {}, True: {}}
         self._put_off: list[tuple[float, int, T]] = []
         self._numbers = itertools.count()
-        self._taken: Counter[str] = Counter()
+        self._taken = Counter[tuple[str, str]]()
 
     @property
     def is_busy(self) -> bool:
         """Whether any delivery is in progress, that is, was taken and has not left."""
         return bool(self._taken)
-
-    def count(self, line: Line) -> int:
-        """Return the number of deliveries that wait in a line."""
-        return len(self._lines[line.is_scheduled].get(line.server, {}).get(line, ()))
 
     def add(self, one: T) -> None:
         """Append a delivery to the end of its line."""
@@ -134,23 +102,16 @@ class Queue(Generic[T]):
         line = next(self._ready(self._taken), None)
         if line is None:
             return None
-        servers = self._lines[line.is_scheduled]
-        lines = servers.pop(line.server)
-        waiting = lines.pop(line)
+        waiting = self._lines[line.is_scheduled].pop(line)
         one = waiting.popleft()
         if waiting:
-            lines[line] = waiting  # behind the others
-        if lines:
-            servers[line.server] = lines
-        self._taken.update(line.names)
+            self._lines[line.is_scheduled][line] = waiting  # behind the others
+        self._taken.update(line.limits.keys())
         return one
 
     def leave(self, one: T) -> None:
         """End a delivery that was taken, so that others can use its server and mailbox."""
-        for name in one.line.names:
-            self._taken[name] -= 1
-            if not self._taken[name]:
-                del self._taken[name]
+        self._taken -= Counter(one.line.limits.keys())
 
     def count_ready(self, now: float, most: int) -> int:
         """Return how many waiting deliveries could start now without exceeding a limit.
@@ -160,27 +121,19 @@ class Queue(Generic[T]):
         self._bring_back(now)
         taken, count = self._taken.copy(), 0
         for line in self._ready(taken):
-            left = self.count(line)
-            while left and count < most and _are_free(line.shared, taken) and _are_free(line.own, taken):
-                taken.update(line.names)
+            left = len(self._lines[line.is_scheduled][line])
+            while left and count < most and _has_room(line, taken):
+                taken.update(line.limits.keys())
                 left, count = left - 1, count + 1
             if count == most:
                 break
         return count
 
-    def _ready(self, taken: Counter[str]) -> Iterator[Line]:
-        """Yield the lines whose first delivery may start, those with priority first.
-
-        `taken`: the number of deliveries in progress, by the name of each limit. The caller may change it while it
-        iterates.
+    def _ready(self, taken: Counter[tuple[str, str]]) -> Iterator[Line]:
+        """Yield the lines whose first delivery may start, those with priority first. `taken`: the deliveries in
+        progress; the caller may change it while it iterates.
         """
-        for servers in self._lines.values():
-            for lines in servers.values():
-                for line in lines:
-                    if not _are_free(line.shared, taken):
-                        break  # no other line of this server can start either
-                    if _are_free(line.own, taken):
-                        yield line
+        return (line for lines in self._lines.values() for line in lines if _has_room(line, taken))
 
     def _bring_back(self, now: float) -> None:
         while self._put_off and self._put_off[0][0] <= now:
@@ -188,12 +141,11 @@ class Queue(Generic[T]):
             self._line_of(one).appendleft(one)
 
     def _line_of(self, one: T) -> deque[T]:
-        line = one.line
-        return self._lines[line.is_scheduled].setdefault(line.server, {}).setdefault(line, deque())
+        return self._lines[one.line.is_scheduled].setdefault(one.line, deque())
 
 
-def _are_free(places: tuple[Place, ...], taken: Counter[str]) -> bool:
-    return all(taken[place.name] < place.most for place in places)
+def _has_room(line: Line, taken: Counter[tuple[str, str]]) -> bool:
+    return all(taken[name] < most for name, most in line.limits.items())
 
 
 # --- The worker ---
@@ -202,8 +154,6 @@ def _are_free(places: tuple[Place, ...], taken: Counter[str]) -> bool:
 log = logging.getLogger(__name__)
 
 MOST_THREADS = 48
-#: Scheduled operations of one mailbox that may wait here; further due ones wait in the store.
-MOST_WAITING = 64
 #: Operations that keep the row of the sent copy in memory. Further rows are read from the message again: a stalled
 #: server can let thousands wait, with up to 250 KiB each.
 MOST_ROWS = 64
@@ -305,21 +255,15 @@ class Sender:
         """
         return self._submit(operation_id, self._line(account_id), row=row)
 
-    def begin_due(self, operation_id: str, account_id: str) -> bool:
+    def begin_due(self, operation_id: str, account_id: str) -> None:
         """Queue a scheduled operation whose time has come, unless it is queued or in progress already.
 
         It can still be canceled until an attempt begins; then permissions, mailbox and sender are checked again.
-        Returns False if the line of its mailbox is full; call this again after one of its deliveries has ended.
         """
         with self._changed:
             if self._stopping or operation_id in self._tickets:
-                return True
-        line = self._line(account_id, is_scheduled=True)
-        with self._changed:
-            if self._queue.count(line) >= MOST_WAITING:
-                return False
-        self._submit(operation_id, line)
-        return True
+                return
+        self._submit(operation_id, self._line(account_id, is_scheduled=True))
 
     def is_sending(self) -> bool:
         """Whether a message is being sent now."""

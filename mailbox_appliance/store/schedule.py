@@ -22,7 +22,8 @@ from mailbox_appliance.store.delivery_queries import SELECT_OPEN, to_open_delive
 
 LONGEST_RETRY_DELAY = timedelta(minutes=30)
 _MAX_OF_A_KIND = 200  # follow-up tasks of one kind in a mailbox that are returned at once; the others remain due
-_MOST_SCHEDULED = 32
+#: Due messages of one mailbox that are returned at once; so many leave the store before their turn.
+MOST_SCHEDULED = 32
 
 _NEXT_DUE = """
 SELECT min(due) FROM (
@@ -36,7 +37,7 @@ SELECT min(due) FROM (
 _DUE_SENDS = f"""
 {SELECT_OPEN} WHERE number IN (SELECT d.number FROM accounts a CROSS JOIN delivery_operations d WHERE d.number IN (
   SELECT number FROM delivery_operations WHERE account_id = a.id AND next_attempt_at <= :now AND status = 'queued'
-  ORDER BY next_attempt_at LIMIT {_MOST_SCHEDULED})) ORDER BY next_attempt_at"""
+  ORDER BY next_attempt_at LIMIT {MOST_SCHEDULED})) ORDER BY next_attempt_at"""
 # `+`: otherwise SQLite reads all operations ever made, by the index of mailboxes, to group them.
 _DUE_ACCOUNTS = "SELECT account_id FROM {table} WHERE {due} <= ? GROUP BY +account_id ORDER BY min({due})"
 _EVIDENCE_ACCOUNTS = _DUE_ACCOUNTS.format(table="delivery_operations", due="evidence_next_at")

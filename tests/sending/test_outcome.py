@@ -1,4 +1,4 @@
-"""A scheduled message that is due while the wall clock jumps: a temporary error ends nothing."""
+"""A scheduled message: when it may begin, when it is tried again, and when it ends."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ import pytest
 
 from mailbox_appliance.clock import from_millis
 from mailbox_appliance.model.deliveries import DeliveryError, Phase
-from mailbox_appliance.sending.outcome import ClockGuard, Recorder
+from mailbox_appliance.sending.outcome import Recorder
 from mailbox_appliance.sending.verdict import Cause, TemporaryFailure
 from mailbox_appliance.store.store import Store
 from tests.sending.contexts import context_of
@@ -16,58 +16,6 @@ from tests.store.mail import Mailbox
 from tests.store.test_schedule import accept
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-
-
-# --- the clock ---
-
-
-def jump(clock: FakeClock, by: timedelta) -> None:
-    clock.set_wall(clock.now() + by)
-
-
-def test_a_clock_that_goes_on_is_believed(clock: FakeClock) -> None:
-    guard = ClockGuard(clock)
-    for seconds in (0, 1, 3600, 90 * 24 * 3600):
-        clock.advance(seconds)
-        assert guard.is_trusted()
-
-
-@pytest.mark.parametrize("by", [timedelta(minutes=5), -timedelta(minutes=6), -400 * DAY])
-def test_a_small_jump_or_one_back_is_believed(clock: FakeClock, by: timedelta) -> None:
-    guard = ClockGuard(clock)
-    jump(clock, by)
-    assert guard.is_trusted()
-
-
-def test_many_small_jumps_are_believed_one_by_one(clock: FakeClock) -> None:
-    guard = ClockGuard(clock)
-    for _ in range(10):
-        jump(clock, timedelta(minutes=4))
-        assert guard.is_trusted()
-
-
-def test_a_jump_ahead_is_believed_after_two_minutes(clock: FakeClock) -> None:
-    guard = ClockGuard(clock)
-    jump(clock, timedelta(minutes=6))
-    assert not guard.is_trusted()
-    clock.advance(119.9)
-    assert not guard.is_trusted()
-    clock.advance(0.1)
-    assert guard.is_trusted()
-    assert guard.is_trusted()
-
-
-def test_each_jump_has_its_two_minutes(clock: FakeClock) -> None:
-    guard = ClockGuard(clock)
-    for _ in range(2):
-        jump(clock, DAY)
-        assert not guard.is_trusted()
-        clock.advance(100)
-        assert not guard.is_trusted()
-    jump(clock, -2 * DAY)
-    assert guard.is_trusted()
-    jump(clock, DAY)
-    assert not guard.is_trusted()
 
 
 # --- the effect on a scheduled message ---
@@ -139,51 +87,20 @@ def test_it_goes_when_its_time_has_come(desk: Desk) -> None:
     assert not desk.begin()
 
 
-def test_a_clock_that_is_wrong_for_a_moment_ends_nothing(desk: Desk) -> None:
-    right = desk.clock.now()
-    jump(desk.clock, 2 * DAY)
-    assert (desk.begin(), desk.status) == (False, "queued")
-    desk.clock.set_wall(right)
-    desk.clock.advance(3600)
-    assert (desk.begin(), desk.status) == (True, "sending")
-
-
 @pytest.mark.parametrize("last", ["expired", "authentication_failed"])
-def test_a_clock_that_stays_ends_it(desk: Desk, last: str) -> None:
+def test_it_is_not_sent_a_day_later(desk: Desk, last: str) -> None:
     if last == "authentication_failed":
         desk.clock.advance(3600)
         assert desk.begin()
         desk.end("login")
-    jump(desk.clock, 2 * DAY)
-    assert not desk.begin()
-    desk.clock.advance(60)
-    assert (desk.begin(), desk.status) == (False, "queued")
-    desk.clock.advance(60)
+    desk.clock.advance(2 * DAY.total_seconds())
     assert (desk.begin(), desk.status) == (False, f"failed: {last}")
-
-
-def test_at_the_start_the_clock_is_believed(desk: Desk) -> None:
-    jump(desk.clock, 2 * DAY)
-    desk.recorder = Recorder(context_of(desk.store, desk.clock))
-    assert (desk.begin(), desk.status) == (False, "failed: expired")
 
 
 def test_what_else_ends_it_does_so_at_once(desk: Desk) -> None:
     call_it(desk.store, "other@example.test")
-    jump(desk.clock, 10 * HOUR)
+    desk.clock.advance(10 * 3600)
     assert (desk.begin(), desk.status) == (False, "failed: sender_rejected")
-
-
-def test_an_attempt_in_a_moment_that_the_clock_is_wrong(desk: Desk) -> None:
-    desk.clock.advance(3600)
-    assert desk.begin()
-    right = desk.clock.now()
-    jump(desk.clock, 2 * DAY)
-    desk.end("unavailable")
-    assert (desk.status, desk.next_at) == ("queued", desk.send_at)
-    assert not desk.begin()
-    desk.clock.set_wall(right)
-    assert desk.begin()
 
 
 # --- the time of the next attempt ---

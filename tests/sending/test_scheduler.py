@@ -56,7 +56,6 @@ class Bench:
 
     def __init__(self, store: Store, clock: Clock, *tasks: HeldTask) -> None:
         self.store, self.begun, self.asked = store, list[str](), list[str]()
-        self.full = set[str]()
         self._last = HeldTask(name="last")  # what a check asks for
         self._context = context_of(store, clock)
         self.due = Scheduler(self._context, self._begin, (*tasks, self._last))
@@ -64,14 +63,11 @@ class Bench:
     def hold(self, is_held: bool) -> None:
         self._context.settings.use_stored({"sending.hold_scheduled": is_held})
 
-    def _begin(self, operation_id: str, account_id: str) -> bool:
+    def _begin(self, operation_id: str, account_id: str) -> None:
         self.asked.append(operation_id)
-        if account_id in self.full:
-            return False
         if self.store.deliveries.begin_sending(operation_id):
             self.begun.append(operation_id)
             self.due.wake()  # as the sender of the message does
-        return True
 
     def start(self) -> None:
         """Start the timer, and wait until it has checked."""
@@ -148,21 +144,6 @@ def test_what_is_held_waits_until_it_is_let_go(store: Store, clock: FakeClock, b
     bench.hold(False)
     bench.due.wake()
     bench.wait(operation)
-
-
-def test_a_mailbox_that_has_enough_to_do_is_passed_over(store: Store, clock: FakeClock, bench: Bench) -> None:
-    busy, idle = Mailbox(store), Mailbox(store)
-    first, *_ = [accept(store, busy, f"busy{n}", send_at=later(clock, seconds=n + 1)) for n in range(9)]
-    other = accept(store, idle, "idle", send_at=later(clock, seconds=60))
-    bench.full.add(busy.id)
-    clock.advance(60)
-    bench.due.start()
-    bench.wait(other)
-    assert set(bench.asked) == {first, other}
-    assert bench.asked.count(other) == 1
-    bench.full.clear()
-    bench.due.wake()
-    wait_until(lambda: len(bench.begun) == 10, lambda: str(bench.begun), 5)
 
 
 def test_a_jump_of_the_clock_is_noticed_without_anybodys_news(

@@ -16,7 +16,7 @@ from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.model.accounts import Connection, Endpoint
 from mailbox_appliance.model.deliveries import NewDelivery, Phase
 from mailbox_appliance.model.messages import Address, OutgoingMessage
-from mailbox_appliance.sending import worker
+from mailbox_appliance.store.schedule import MOST_SCHEDULED
 from tests.remote.odd_server import Peer, odd_server
 from tests.sending.test_worker import Fault
 from tests.servers.desk import Desk, a_key, a_message
@@ -198,25 +198,6 @@ def test_a_scheduled_one_waits_again_once_that_can_be_written(
 # --- many that are due together ---
 
 
-def test_many_that_are_due_together_leave_the_store_in_their_turn(desk: Desk, smtp: ScriptedSmtp) -> None:
-    crowded, other = (mailbox(desk, smtp.port, name) for name in "ab")
-    sender, at = desk.appliance.sender, SystemClock().now() + timedelta(days=1)  # so that the timer does not interfere
-    store = desk.appliance.store
-    with store.database.transaction(durable=True):
-        crowd = [accept(desk, crowded, at) for _ in range(worker.MOST_WAITING + 3)]
-        late = accept(desk, other, at)
-    smtp.at("mail", Stall())
-    busy = [desk.begin(crowded, a_message()) for _ in range(2)]  # all slots of the mailbox
-    wait_until(lambda: smtp.held("mail") == 2, lambda: "not begun", 10)
-    assert [sender.begin_due(each, crowded) for each in crowd] == [True] * worker.MOST_WAITING + [False] * 3
-    assert sender.begin_due(late, other)
-    assert sender.begin_due(crowd[0], crowded)  # it has its ticket
-    smtp.at("mail", None)
-    smtp.release("mail")
-    assert [each.result(10).data["status"] for each in busy] == ["succeeded"] * 2
-    wait_until(lambda: sender.begin_due(crowd[-1], crowded), lambda: "no room", 10)
-
-
 def test_three_hundred_due_at_once_go_without_holding_up_anybody(desk: Desk, smtp: ScriptedSmtp) -> None:
     crowded, other, quick = (mailbox(desk, smtp.port, name) for name in "abc")
     store, at = desk.appliance.store, SystemClock().now() - timedelta(seconds=60)
@@ -236,7 +217,7 @@ def test_three_hundred_due_at_once_go_without_holding_up_anybody(desk: Desk, smt
         return len(smtp.messages) == 302
 
     wait_until(is_done, lambda: str(len(smtp.messages)), 30)
-    assert most <= worker.MOST_WAITING + 4
+    assert most <= MOST_SCHEDULED + 4
 
 
 def test_a_mailbox_is_counted_at_the_server_that_it_has_now(desk: Desk, smtp: ScriptedSmtp) -> None:
