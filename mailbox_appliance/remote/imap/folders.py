@@ -48,10 +48,7 @@ class FolderLister:
         return self._take_results()[0]
 
     def list_with_states(self) -> tuple[tuple[ListedFolder, ...], Mapping[str, FolderState]]:
-        """Return the folders, and by path the states of those that hold messages.
-
-        A folder whose state the server refuses to report has none.
-        """
+        """Return the folders, and states by path, as `ImapMailbox.list_folders_with_states`."""
         # There may be hundreds of folders that only show a label; their positions are not needed.
         has_list_status = {"LIST-EXTENDED", "LIST-STATUS"} <= self._words and not self._wire.has_labels
         self._list_all(with_status=has_list_status)
@@ -343,14 +340,7 @@ class FolderNewsReader:
         self._selection, self._folders, self._uids = selection, folders, uids
 
     def news_since(self, path: str, since: FolderState | None, known: int) -> FolderChanges:
-        """Select a folder read-only, and return what changed in it.
-
-        `since`: the folder's state at the last sync; None before the first. `known`: how many of its messages are
-        stored.
-
-        If the server cannot report the changes since then, the result contains the flags of all messages, and in
-        `present` their UIDs. Otherwise `present` is None.
-        """
+        """Select a folder read-only, and return what changed in it, as `ImapMailbox.folder_news`."""
         if since is None or since.highestmodseq is None or not self._selection.has_condstore:
             return self._news_of_everything(self._selection.examine(path).state)
         if not self._selection.has_qresync:

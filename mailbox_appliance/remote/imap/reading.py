@@ -58,11 +58,7 @@ def message_items(wire: ImapWire, section: str = "") -> str:
 def fetch_flags(
     wire: ImapWire, uids: Sequence[int] | None, changed_since: int | None = None
 ) -> dict[int, frozenset[str]]:
-    """Return flags by UID. On a server with labels (Gmail), the labels are among them.
-
-    `uids`: the messages; None for all. Those that do not exist are left out. `changed_since`: only messages whose
-    mod-sequence is higher (RFC 7162).
-    """
+    """Return flags by UID, as `ImapMailbox.fetch_flags`. `changed_since`: only above this mod-sequence (RFC 7162)."""
     kind, asked = (
         (LabelCollector, f"UID FLAGS {values.LABELS_ITEM}") if wire.has_labels else (FlagCollector, "UID FLAGS")
     )
@@ -74,12 +70,7 @@ def fetch_flags(
 
 
 def search_uids(wire: ImapWire, exists: int, *, has_esearch: bool) -> frozenset[int]:
-    """Return the UIDs of all messages in the selected folder.
-
-    - exists: how many messages the folder has, as far as known. It decides how the server is asked; with 0 it is
-      not.
-    - has_esearch: whether the server has ESEARCH (RFC 4731), a compact form of the result.
-    """
+    """Return the UIDs of all messages, as `ImapMailbox.search_uids`. `exists`: how many there are, as far as known."""
     if not exists:  # some servers refuse 1:* in an empty folder
         return frozenset()
     if not has_esearch or exists > _MOST_IN_A_LINE:
@@ -99,10 +90,7 @@ def search_uids(wire: ImapWire, exists: int, *, has_esearch: bool) -> frozenset[
 
 
 def fetch_headers(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-    """Yield messages in the order of `uids`, with only the header fields HEADER_FIELDS as their source.
-
-    If the server refuses to return the header of a message, its source is empty. Missing messages are left out.
-    """
+    """Yield messages with some header fields, as `ImapMailbox.fetch_headers`. The source is empty if refused."""
     for start in range(0, len(uids), BATCH_COUNT):
         some = uids[start : start + BATCH_COUNT]
         refused: dict[int, RemoteFault] = {}
@@ -112,18 +100,12 @@ def fetch_headers(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessag
 
 
 def fetch_outlines(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-    """Yield messages with flags, date and size, but with an empty source.
-
-    For messages whose headers the server does not return.
-    """
+    """Yield messages without their source, as `ImapMailbox.fetch_outlines`."""
     return _messages_in_order(_fetch_without_section(wire, uids), uids)
 
 
 def fetch_messages(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-    """Yield messages with their source, in the order of `uids`. Missing messages are left out.
-
-    Of a message over LARGEST_MESSAGE, only the first CUT_BYTES are fetched.
-    """
+    """Yield whole messages, as `ImapMailbox.fetch_messages`."""
     for start in range(0, len(uids), BATCH_COUNT):
         some = uids[start : start + BATCH_COUNT]
         answers = _merge_items(_fetch_past_refusals(wire, some, "(UID RFC822.SIZE)", {}, with_flags=False))
@@ -169,10 +151,7 @@ def _search(wire: ImapWire, criteria: str, literal: bytes | None = None) -> tupl
 
 
 def read_section(wire: ImapWire, uid: int, section: str, offset: int, count: int) -> bytes:
-    """Return `count` bytes of a section of a message (RFC 9051 6.4.5), from `offset` on. At its end, fewer or none.
-
-    Raises RemoteFault if the message no longer exists.
-    """
+    """Return bytes of a section (RFC 9051 6.4.5), as `ImapMailbox.read_section`."""
     if not _SECTION.fullmatch(section) or offset < 0 or count < 1:
         raise ValueError("not a section of a message")
     one = _fetch_one(wire, uid, f"(UID BODY.PEEK[{section}]<{offset}.{count}>)")
@@ -183,12 +162,7 @@ def read_section(wire: ImapWire, uid: int, section: str, offset: int, count: int
 
 
 def read_ends(wire: ImapWire, uid: int, wanted: Sequence[PartEnd]) -> dict[str, bytes]:
-    """Return the last bytes of parts by part number, in one request. Parts that the server does not return are left
-    out.
-
-    Returns nothing unless the last `read_section` showed that the server can return a range of bytes; otherwise it
-    would send each part whole.
-    """
+    """Return the last bytes of parts in one request, as `ImapMailbox.read_ends`."""
     if not wanted or not wire.gives_partial_sections:
         return {}
     names = {end.number: f"BODY[{end.number}]<{end.offset}>" for end in wanted}

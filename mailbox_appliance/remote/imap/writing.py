@@ -35,12 +35,7 @@ _GONE = re.compile(rb"\* (?:\d+ EXPUNGE|VANISHED)\b", re.I)
 def append_message(
     wire: ImapWire, path: str, source: Content, flags: Collection[str], at: datetime, uidvalidity: int | None = None
 ) -> int | None:
-    """Append a message to a folder (RFC 9051 6.3.12). Returns its UID, or None if the server does not report it.
-
-    - flags: the flags of the message; labels among them are ignored.
-    - at: the internal date.
-    - uidvalidity: the known UIDVALIDITY of the folder. If the server reports a different one, the result is None.
-    """
+    """Append a message to a folder (RFC 9051 6.3.12), as `ImapMailbox.append`. Labels among the flags are ignored."""
     flags = frozenset(flags) - values.labels_in(flags) if wire.has_labels else flags
     zone = at.strftime("%z")[:5] or "+0000"
     date = f"{at.day:2d}-{_MONTHS[at.month - 1]}-{at.year:04d} {at:%H:%M:%S} {zone}"
@@ -74,10 +69,7 @@ def _label_change(sign: str, names: Collection[str]) -> list[str]:
 
 
 def expunge_messages(selection: Selection, words: Collection[str], path: str, uids: Collection[int]) -> None:
-    """Delete these messages permanently, but no others that are marked as deleted (RFC 4315 2.1).
-
-    `words`: the server's capabilities. Raises RemoteFault and Unmovable.
-    """
+    """Delete messages permanently (RFC 4315 2.1), as `ImapMailbox.expunge`. `words`: the capabilities."""
     selection.require_writable(path, uids)
     if "UIDPLUS" in words:
         _run_commands(selection.wire, [command for numbers in uid_sets(uids) for command in _removal_commands(numbers)])
@@ -93,15 +85,7 @@ def move_messages(
     target: str,
     uidvalidity: int | None = None,
 ) -> Mapping[int, int | None]:
-    """Move messages to another folder. Returns their new UIDs by old UID; UIDs that the server does not report are
-    missing.
-
-    - words: the server's capabilities.
-    - uidvalidity: the known UIDVALIDITY of the target folder. If the server reports a different one, each new UID
-      is None.
-
-    Raises RemoteFault. Raises Unmovable if this server could not move them without removing other messages.
-    """
+    """Move messages, as `ImapMailbox.move`. `words`: the server's capabilities."""
     selection.require_writable(path, uids)
     if not {"MOVE", "UIDPLUS"} & set(words):
         copying = [f"UID COPY {numbers} {encode_folder_path(target)}" for numbers in uid_sets(uids)]
@@ -121,11 +105,7 @@ def move_messages(
 def identify_messages(
     selection: Selection, path: str, uids: Sequence[int]
 ) -> tuple[FolderState, Mapping[int, MessageIdentity]]:
-    """Select a folder for changes. Returns its state, and by UID the Message-ID, size, date and flags of these
-    messages.
-
-    UIDs that do not exist are left out.
-    """
+    """Select a folder for changes and identify messages in it, as `ImapMailbox.identify`."""
     state = selection.select(path).state
     items = reading.message_items(selection.wire, "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
     told = reading.fetch_items(selection.wire, uids, items)
