@@ -32,7 +32,7 @@ from mailbox_appliance.store.database import DATABASE_ERRORS
 # --- The queue of operations that wait to be sent. Pure: no threads, no network, no clock ---
 #
 # Each mailbox has two lines: operations that a request waits for, and scheduled ones. The first of a line may start as
-# soon as its server and its mailbox have room. Lines of the first kind have priority; lines of one kind take turns.
+# soon as its server and its mailbox have a free place. Lines of the first kind have priority; the others take turns.
 
 
 MOST_PER_SERVER = 16

@@ -1,6 +1,7 @@
 """A server for one connection that says what a test wants, well-formed or not."""
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -63,18 +64,20 @@ class Peer:
 
 
 @contextmanager
-def odd_server(part: Callable[[Peer], None]) -> Iterator[int]:
-    """The port of a server that plays this part with its only client. What fails in the part fails the test."""
+def odd_server(part: Callable[[Peer], None], context: ssl.SSLContext | None = None) -> Iterator[int]:
+    """The port of a server that plays this part with its only client, over TLS with a context. What fails in the part
+    fails the test, unless the connection does.
+    """
     failures: list[BaseException] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def play() -> None:
             try:
                 connection, _ = listener.accept()
-                with connection:
-                    connection.settimeout(10)
-                    part(Peer(connection))
-            except ConnectionError:
+                connection.settimeout(10)
+                with connection, context.wrap_socket(connection, server_side=True) if context else connection as sock:
+                    part(Peer(sock))
+            except (ConnectionError, ssl.SSLError):
                 pass
             except BaseException as failure:  # noqa: BLE001 - raised again, in the test's thread
                 failures.append(failure)
@@ -107,3 +110,16 @@ def talking(
                 yield mailbox
             finally:
                 cuts[0]()  # no waiting for an answer to LOGOUT
+
+
+@contextmanager
+def examined(part: Callable[[Peer], None], timeout: float = 10) -> Iterator[ImapMailbox]:
+    """A mailbox, its inbox of two messages examined, at a server that plays this part then."""
+
+    def whole(peer: Peer) -> None:
+        peer.answer("* 2 EXISTS", "* OK [UIDVALIDITY 7] x", "* OK [UIDNEXT 9] x", status="OK [READ-ONLY] x")
+        part(peer)
+
+    with talking("IDLE", whole, timeout) as mailbox:
+        mailbox.examine("INBOX")
+        yield mailbox

@@ -1,6 +1,5 @@
 """Files that are added to a draft at Microsoft Graph: in one request or in ranges, and to no other host."""
 
-import logging
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,8 +14,7 @@ from mailbox_appliance.remote.graph import Graph, GraphResponse, Upload, attach_
 from mailbox_appliance.remote.net import https
 from mailbox_appliance.remote.providers import OUTLOOK, KnownProvider
 from tests.servers.graph import GraphServer
-from tests.servers.graph_script import Action, Added, Says
-from tests.servers.smtp_script import DROP
+from tests.servers.graph_script import Added
 
 ADA, MIME = "ada@example.test", b"From: ada@example.test\r\n\r\nHello\r\n"
 CONTENT = random.Random(1).randbytes(9_000_001)
@@ -107,36 +105,6 @@ def test_what_was_not_kept_of_a_range_is_sent_again(there: GraphServer) -> None:
     assert uploaded(graph, draft, CONTENT).status == 201
     assert there.items[draft].files[0].content == CONTENT
     assert len(there.uploads.asked) == 7
-
-
-@pytest.mark.parametrize(
-    ("does", "status"),
-    [(Says(404, "ErrorItemNotFound"), 404), (Says(410), 410), (Says(416), 416), (Says(503), 503), (Says(401), 401)],
-    ids=str,
-)
-def test_a_range_that_is_refused_ends_it(there: GraphServer, does: Action, status: int) -> None:
-    graph = asking(there)
-    draft = drafted(graph)
-    there.at("upload", [None, does])
-    assert uploaded(graph, draft, CONTENT).status == status
-    assert len(there.uploads.asked) == 2
-    assert there.items[draft].files == []
-
-
-def test_an_upload_that_is_forgotten_is_told(there: GraphServer) -> None:
-    graph = asking(there)
-    draft = drafted(graph)
-    upload = start_upload(graph, "good", draft, File(CONTENT))
-    assert isinstance(upload, Upload)
-    there.uploads.sessions.clear()
-    assert upload.upload(File(CONTENT)) == GraphResponse(404, "ErrorItemNotFound")
-
-
-def test_a_connection_that_ends_in_a_range_is_a_fault(there: GraphServer) -> None:
-    graph = asking(there)
-    there.at("uploaded", DROP)
-    with pytest.raises(RemoteFault, match="graph: disconnected"):
-        uploaded(graph, drafted(graph), CONTENT)
 
 
 @pytest.mark.parametrize(
@@ -243,26 +211,6 @@ def test_where_an_upload_may_lead(url: str, is_taken: bool) -> None:
     assert provider.takes_uploads_at(url) is is_taken
     if is_taken:  # and there it goes
         assert https._parse_url(url, "graph").host in ("localhost", "outlook.office.com")
-
-
-def test_an_address_elsewhere_gets_nothing(there: GraphServer, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    for host in ("outlook.office.com", "localhost", "127.0.0.1:1"):
-        graph = asking(there, host)
-        with pytest.raises(RemoteFault, match="graph: forbidden_address") as caught:
-            uploaded(graph, drafted(graph), CONTENT)
-        assert "upload_hosts" in caught.value.reason
-        assert "authtoken" not in f"{caught.value.reason} {caught.value!r} {caplog.text}"
-    assert there.uploads.asked == []
-
-
-def test_what_lies_elsewhere_by_a_redirect_is_not_followed(there: GraphServer) -> None:
-    graph = asking(there)
-    draft = drafted(graph)
-    there.at("upload", Says(307, headers={"Location": f"{there.url}/elsewhere"}))
-    asked = len(there.asked)
-    assert uploaded(graph, draft, CONTENT).status == 307
-    assert len(there.asked) == asked + 1  # the session's
 
 
 def test_no_range_is_too_large_for_a_request_or_for_a_slow_line() -> None:

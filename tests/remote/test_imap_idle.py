@@ -4,31 +4,18 @@ import selectors
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from mailbox_appliance.model.accounts import Endpoint, Security
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
-from tests.remote.odd_server import Peer, talking
+from tests.remote.odd_server import Peer, examined
 from tests.servers.dovecot import MailServer
 
 SOURCE = b"Subject: one\r\n\r\nbody\r\n"
-
-
-@contextmanager
-def examined(part: Callable[[Peer], None]) -> Iterator[ImapMailbox]:
-    """A mailbox, its inbox examined, at a server that plays this part then."""
-
-    def whole(peer: Peer) -> None:
-        peer.answer("* 2 EXISTS", "* OK [UIDVALIDITY 7] x")
-        part(peer)
-
-    with talking("IDLE", whole) as mailbox:
-        mailbox.examine("INBOX")
-        yield mailbox
 
 
 def hear_to_the_end(mailbox: ImapMailbox) -> None:

@@ -1,18 +1,17 @@
 """Asking a licence's issuer, at a real HTTP server: what counts as an answer, and what does not hold us."""
 
-import socket
 import ssl
-import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.licence_issuer import is_licence_valid
+from tests.remote.odd_server import Peer, odd_server
 from tests.servers.certificates import make_certificates
 from tests.servers.issuer import Issuer
 
@@ -78,29 +77,16 @@ def test_nobody_there() -> None:
     assert kind_of(url) == "license: unreachable"
 
 
-@contextmanager
-def saying(*pieces: bytes, every: float = 0.0, context: ssl.SSLContext | None = None) -> Iterator[int]:
+def saying(*pieces: bytes, every: float = 0.0, context: ssl.SSLContext | None = None) -> AbstractContextManager[int]:
     """A server that says these bytes to the first who comes, and hangs up; gives its port."""
-    ended = threading.Event()
 
-    def serve(listening: socket.socket) -> None:
-        try:
-            plain, _ = listening.accept()
-            with plain, context.wrap_socket(plain, server_side=True) if context else plain as sock:
-                sock.recv(65_536)
-                for piece in pieces:
-                    sock.sendall(piece)
-                    if ended.wait(every):
-                        return
-        except OSError:  # the other side has gone
-            pass
+    def part(peer: Peer) -> None:
+        peer.connection.recv(65_536)
+        for piece in pieces:
+            peer.say(piece)
+            time.sleep(every)
 
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=serve, args=(listening,), name="saying", daemon=True)
-        thread.start()
-        yield int(listening.getsockname()[1])
-        ended.set()
-        thread.join(5)
+    return odd_server(part, context)
 
 
 @pytest.mark.parametrize(

@@ -208,14 +208,6 @@ else:
         assert begun == {WEB}
         assert world.web.met_at == {WEB}
 
-    def test_redirects_end(world: Internet) -> None:
-        world.web.put("start.example/round", b"", 302, Location="/round")
-        world.web.asked.clear()
-        assert https.get("https://start.example/round", reach(world, own=False), redirects=3).status == 302
-        assert len(world.web.asked) == 4
-        assert https.request("POST", "https://start.example/round", reach(world, own=False), body=b"x").status == 302
-        assert len(world.web.asked) == 5
-
     @BOTH
     @pytest.mark.parametrize("then", ["127.0.0.1", "10.0.0.5", "169.254.169.254"])
     def test_a_name_that_changes_its_mind(then: str, own: bool, world: Internet) -> None:

@@ -4,7 +4,6 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -12,8 +11,8 @@ import pytest
 from mailbox_appliance.model.accounts import Endpoint, Security
 from mailbox_appliance.model.sync import FetchedMessage
 from mailbox_appliance.remote.errors import RemoteFault
-from mailbox_appliance.remote.imap.client import ImapMailbox
-from tests.remote.odd_server import Peer, odd_server
+from mailbox_appliance.remote.imap.client import ImapMailbox, make_folder
+from tests.remote.odd_server import Peer, examined, odd_server, talking
 from tests.servers.dovecot import MailServer
 
 SOURCE = b"Message-ID: <one@example.test>\r\nSubject: one\r\n\r\nbody\r\n"
@@ -88,21 +87,12 @@ def test_a_ca_file_that_is_none(mail_server: MailServer, tmp_path: object) -> No
     assert f"{tmp_path}/none.pem, the file of the setting remote.ca_file, cannot be read" in caught.value.reason
 
 
-def silent(peer: Peer) -> None:
-    peer.until_gone()
+def saying(line: str) -> Callable[[Peer], None]:
+    def part(peer: Peer) -> None:
+        peer.say(line)
+        peer.until_gone()
 
-
-def turned_away(peer: Peer) -> None:
-    peer.say("* BYE [UNAVAILABLE] too many connections from 192.0.2.1")
-
-
-def limited(peer: Peer) -> None:
-    peer.say("* BYE [LIMIT] too many")
-
-
-def not_imap(peer: Peer) -> None:
-    peer.say("HTTP/1.1 400 Bad Request")
-    peer.until_gone()
+    return part
 
 
 def endless_line(peer: Peer) -> None:
@@ -114,18 +104,14 @@ def hangs_up_in_a_line(peer: Peer) -> None:
     peer.say(b"* OK hel")
 
 
-def login_limited(peer: Peer) -> None:
-    peer.say("* OK hello")
-    peer.answer("* CAPABILITY IMAP4rev1")
-    peer.answer(status="NO [LIMIT] Too many logins")
-    peer.until_gone()
+def at_login(status: str) -> Callable[[Peer], None]:
+    def part(peer: Peer) -> None:
+        peer.say("* OK hello")
+        peer.answer("* CAPABILITY IMAP4rev1")
+        peer.answer(status=status)
+        peer.until_gone()
 
-
-def login_down(peer: Peer) -> None:
-    peer.say("* OK hello")
-    peer.answer("* CAPABILITY IMAP4rev1")
-    peer.answer(status="NO [UNAVAILABLE] backend down")
-    peer.until_gone()
+    return part
 
 
 def login_disabled(peer: Peer) -> None:
@@ -156,14 +142,14 @@ def drips(peer: Peer) -> None:
 @pytest.mark.parametrize(
     ("part", "kind"),
     [
-        (silent, "timeout"),
-        (turned_away, "throttled"),
-        (limited, "throttled"),
-        (not_imap, "malformed"),
+        (Peer.until_gone, "timeout"),
+        (saying("* BYE [UNAVAILABLE] too many connections from 192.0.2.1"), "throttled"),
+        (saying("* BYE [LIMIT] too many"), "throttled"),
+        (saying("HTTP/1.1 400 Bad Request"), "malformed"),
         (endless_line, "malformed"),
         (hangs_up_in_a_line, "disconnected"),
-        (login_limited, "throttled"),
-        (login_down, "refused"),
+        (at_login("NO [LIMIT] Too many logins"), "throttled"),
+        (at_login("NO [UNAVAILABLE] backend down"), "refused"),
         (login_disabled, "login_refused"),
         (bye_at_login, "disconnected"),
         (drips, "timeout"),
@@ -273,98 +259,40 @@ def test_what_the_server_refuses_does_not_break_the_connection(mailbox: ImapMail
     assert mailbox.examine("INBOX").exists == 0
 
 
-@contextmanager
-def talking(part: Callable[[Peer], None], timeout: float = 10) -> Iterator[ImapMailbox]:
-    """A mailbox at a server that plays this part after the login."""
-
-    def whole(peer: Peer) -> None:
-        peer.log_in()
-        peer.answer("* 2 EXISTS", "* OK [UIDVALIDITY 7] x", "* OK [UIDNEXT 9] x", status="OK [READ-ONLY] x")
-        part(peer)
-        peer.until_gone()
-
-    with odd_server(whole) as port:
-        endpoint = Endpoint("127.0.0.1", port, "none", "alice", "secret")
-        cuts: list[Callable[[], None]] = []
-        with ImapMailbox.open(endpoint, ca_file="", timeout=timeout, on_connected=cuts.append) as mailbox:
-            mailbox.examine("INBOX")
-            try:
-                yield mailbox
-            finally:
-                cuts[0]()
-
-
-def test_one_unreadable_message_does_not_hide_the_others() -> None:
-    def part(peer: Peer) -> None:
-        peer.answer("* 1 FETCH (UID 4 RFC822.SIZE 3)", "* 2 FETCH (UID 5 RFC822.SIZE 3)")
-        peer.answer(status="NO [SERVERBUG] cannot read")
-        assert "UID FETCH 4 " in peer.answer(status="NO [SERVERBUG] cannot read")
-        peer.answer("* 2 FETCH (UID 5 FLAGS () RFC822.SIZE 3 BODY[] {3}", b"two", b")\r\n")
-
-    with talking(part) as mailbox:
-        assert [(message.uid, message.source) for message in mailbox.fetch_messages([4, 5])] == [(5, b"two")]
-
-
-@pytest.mark.parametrize("code", ["", "[SERVERBUG] "])
-def test_what_is_refused_of_all_messages_is_a_fault(code: str) -> None:
-    """It is not the messages that are at fault."""
-
-    def part(peer: Peer) -> None:
-        peer.answer("* 1 FETCH (UID 4 RFC822.SIZE 3)", "* 2 FETCH (UID 5 RFC822.SIZE 3)")
-        for _ in range(3):
-            peer.answer(status=f"NO {code}not now")
-
-    with talking(part) as mailbox, pytest.raises(RemoteFault, check=lambda fault: fault.kind == "refused"):
-        list(mailbox.fetch_messages([4, 5]))
+SIZES = ("* 1 FETCH (UID 4 RFC822.SIZE 3)", "* 2 FETCH (UID 5 RFC822.SIZE 3)")
+BODIES = tuple(f"* {uid - 3} FETCH (UID {uid} FLAGS () RFC822.SIZE 3 BODY[] {{3}}\r\ntwo)" for uid in (4, 5))
+BROKEN, DOWN = "NO [SERVERBUG] cannot read", "NO [UNAVAILABLE] backend down"
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"),
+    ("uids", "answers", "outcome"),
     [
-        ("NO [UNAVAILABLE] backend down", "refused"),
-        ("NO [SERVERBUG] oops", "refused"),
-        ("NO [INUSE] busy", "throttled"),
-        ("NO [LIMIT] slower", "throttled"),
+        ([4, 5], [SIZES, BROKEN, BROKEN, BODIES[1:]], [5]),
+        ([4, 5], ["NO cannot read", "NO cannot read", SIZES[1:], BODIES[1:]], [5]),
+        ([4], [SIZES[:1], "NO cannot read"], []),
+        # What is refused of all messages, or by such a code: it is not the messages that are at fault.
+        ([4, 5], [SIZES, *["NO not now"] * 3], "refused"),
+        ([4, 5], [SIZES, *[BROKEN] * 3], "refused"),
+        ([4, 5], [SIZES, "NO cannot read", BODIES[:1], DOWN], "refused"),
+        ([4], [SIZES[:1], DOWN], "refused"),
+        ([4], [SIZES[:1], BROKEN], "refused"),
+        ([4], [SIZES[:1], "NO [INUSE] busy"], "throttled"),
+        ([4], [SIZES[:1], "NO [LIMIT] slower"], "throttled"),
     ],
 )
-def test_a_refusal_that_says_nothing_of_the_message_is_a_fault(status: str, kind: str) -> None:
+def test_messages_that_are_refused(
+    uids: list[int], answers: list[tuple[str, ...] | str], outcome: list[int] | str
+) -> None:
     def part(peer: Peer) -> None:
-        peer.answer("* 1 FETCH (UID 4 RFC822.SIZE 3)")
-        peer.answer(status=status)
+        for said in answers:
+            peer.answer(status=said) if isinstance(said, str) else peer.answer(*said)
 
-    with talking(part) as mailbox, pytest.raises(RemoteFault, check=lambda fault: fault.kind == kind):
-        list(mailbox.fetch_messages([4]))
-
-
-def test_a_backend_that_goes_down_in_a_batch_is_a_fault() -> None:
-    def part(peer: Peer) -> None:
-        peer.answer("* 1 FETCH (UID 4 RFC822.SIZE 3)", "* 2 FETCH (UID 5 RFC822.SIZE 3)")
-        peer.answer(status="NO cannot read")
-        peer.answer("* 1 FETCH (UID 4 FLAGS () RFC822.SIZE 3 BODY[] {3}", b"one", b")\r\n")
-        peer.answer(status="NO [UNAVAILABLE] backend down")
-
-    with talking(part) as mailbox, pytest.raises(RemoteFault):
-        list(mailbox.fetch_messages([4, 5]))
-
-
-def test_one_message_alone_that_is_refused_is_left_out() -> None:
-    def part(peer: Peer) -> None:
-        peer.answer("* 1 FETCH (UID 4 RFC822.SIZE 3)")
-        peer.answer(status="NO cannot read")
-
-    with talking(part) as mailbox:
-        assert list(mailbox.fetch_messages([4])) == []
-
-
-def test_a_message_whose_size_is_refused_does_not_hide_the_others() -> None:
-    def part(peer: Peer) -> None:
-        peer.answer(status="NO cannot read")
-        peer.answer(status="NO cannot read")
-        peer.answer("* 2 FETCH (UID 5 RFC822.SIZE 3)")
-        peer.answer("* 2 FETCH (UID 5 FLAGS () RFC822.SIZE 3 BODY[] {3}", b"two", b")\r\n")
-
-    with talking(part) as mailbox:
-        assert [message.uid for message in mailbox.fetch_messages([4, 5])] == [5]
+    with examined(part) as mailbox:
+        if isinstance(outcome, list):
+            assert [message.uid for message in mailbox.fetch_messages(uids)] == outcome
+            return
+        with pytest.raises(RemoteFault, check=lambda fault: fault.kind == outcome):
+            list(mailbox.fetch_messages(uids))
 
 
 def test_a_message_whose_header_is_refused_is_told_without_it() -> None:
@@ -375,7 +303,7 @@ def test_a_message_whose_header_is_refused_is_told_without_it() -> None:
         command = peer.answer('* 1 FETCH (UID 4 FLAGS (a) INTERNALDATE "04-Mar-2026 05:06:07 +0000" RFC822.SIZE 9)')
         assert command == "UID FETCH 4 (UID FLAGS INTERNALDATE RFC822.SIZE)"
 
-    with talking(part) as mailbox:
+    with examined(part) as mailbox:
         found = list(mailbox.fetch_headers([4, 5]))
     assert found[0] == FetchedMessage(4, frozenset({"a"}), AT, 9, b"")
     assert [message.source for message in found] == [b"", b"two"]
@@ -389,7 +317,7 @@ def test_a_huge_message_is_cut() -> None:
         )
         assert "BODY.PEEK[])" in peer.answer("* 1 FETCH (UID 4 FLAGS () RFC822.SIZE 3 BODY[] {3}", b"one", b")\r\n")
 
-    with talking(part) as mailbox:
+    with examined(part) as mailbox:
         found = list(mailbox.fetch_messages([5, 4]))
     assert [(message.source, message.size) for message in found] == [(b"two", 70_000_000), (b"one", 3)]
 
@@ -412,7 +340,7 @@ def test_bad_answers_to_fetch(says: list[bytes], kind: str) -> None:
             peer.connection.shutdown(socket.SHUT_RDWR)
 
     timeout = 0.3 if kind == "timeout" else 60
-    with talking(part, timeout) as mailbox, pytest.raises(RemoteFault) as caught:
+    with examined(part, timeout) as mailbox, pytest.raises(RemoteFault) as caught:
         list(mailbox.fetch_messages([4]))
     assert caught.value.kind == kind
 
@@ -421,3 +349,33 @@ def test_nothing_of_the_server_is_in_a_faults_text(mailbox: ImapMailbox) -> None
     with pytest.raises(RemoteFault) as caught:
         mailbox.examine("Secret project")
     assert not re.search("secret project", str(caught.value) + caught.value.reason, re.IGNORECASE)
+
+
+# --- where a new folder is made, by what the server allows ---
+
+
+@pytest.mark.parametrize(
+    ("inbox", "statuses", "made"),
+    [
+        ('* LIST () "/" INBOX', ["OK"], "Sent"),
+        ('* LIST () "." INBOX', ["NO outside of your namespace", "OK"], "INBOX.Sent"),
+        ('* LIST () "/" INBOX', ["NO [ALREADYEXISTS] is there"], "Sent"),
+        ('* LIST () "." INBOX', ["NO", "NO"], None),
+        ("* LIST () NIL INBOX", ["NO"], None),
+        ('* LIST () "/" other', ["NO"], None),
+    ],
+)
+def test_making(inbox: str, statuses: list[str], made: str | None) -> None:
+    def part(peer: Peer) -> None:
+        peer.answer(inbox)
+        for status in statuses:
+            assert peer.answer(status=status).startswith("CREATE")
+        if made is not None:
+            assert peer.answer() == f'SUBSCRIBE "{made}"'
+
+    with talking("", part) as mailbox:
+        if made is not None:
+            assert make_folder(mailbox, "Sent") == made
+            return
+        with pytest.raises(RemoteFault, check=lambda fault: fault.kind == "refused"):
+            make_folder(mailbox, "Sent")

@@ -8,7 +8,6 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
@@ -18,6 +17,7 @@ import pytest
 
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.net import https
+from tests.remote.odd_server import Peer, odd_server
 from tests.servers.certificates import make_certificates
 
 
@@ -29,11 +29,9 @@ class Web:
         self.ca_file = str(folder / "ca.pem")
         self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.asked: list[tuple[str, dict[str, str], bytes]] = []
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(folder / "server.pem", folder / "server.key")
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self._server.socket = tls_context(self).wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="web", daemon=True)
         self._thread.start()
@@ -225,35 +223,26 @@ def test_a_longer_answer_than_we_read(web: Web) -> None:
     assert fault_of(web.url("/long"), replace(web.reach, limit=99)).kind == "malformed"
 
 
-@contextmanager
-def deaf(web: Web) -> Iterator[int]:
-    """A server that shakes hands and takes in nothing more."""
-    folder = Path(web.ca_file).parent
+def tls_context(web: Web) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "server.pem", folder / "server.key")
-    ended = threading.Event()
-
-    def serve(listening: socket.socket) -> None:
-        plain, _ = listening.accept()
-        with context.wrap_socket(plain, server_side=True):
-            ended.wait(60)
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=serve, args=(listening,), name="deaf", daemon=True)
-        thread.start()
-        yield int(listening.getsockname()[1])
-        ended.set()
-        thread.join(5)
+    context.load_cert_chain(Path(web.ca_file).with_name("server.pem"), Path(web.ca_file).with_name("server.key"))
+    return context
 
 
 @pytest.mark.parametrize(("size", "in_doubt"), [(0, True), (20_000_000, False)])
 def test_a_server_that_takes_in_nothing(size: int, in_doubt: bool, web: Web) -> None:
     """Whether it may have all of the request is told: a draft may be sent by then."""
-    with deaf(web) as port:
+    gone = threading.Event()
+
+    def deaf(_: Peer) -> None:
+        gone.wait(60)
+
+    with odd_server(deaf, tls_context(web)) as port:
         began = time.monotonic()
         with pytest.raises(RemoteFault) as caught:
             https.request("POST", f"https://localhost:{port}/", replace(web.reach, timeout=0.5), {}, bytes(size))
         assert time.monotonic() - began < 30
+        gone.set()
     assert (caught.value.kind, caught.value.in_doubt) == ("timeout", in_doubt)
 
 
@@ -279,29 +268,15 @@ def test_what_fails_in_the_last_write_may_have_come(
     assert (caught.value.kind, caught.value.in_doubt) == ("disconnected", in_doubt)
 
 
-@contextmanager
-def slow(web: Web) -> Iterator[int]:
+def slow(peer: Peer) -> None:
     """A server that takes in 1.5 MB a second, and then answers."""
-    folder = Path(web.ca_file).parent
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "server.pem", folder / "server.key")
-
-    def serve(listening: socket.socket) -> None:
-        plain, _ = listening.accept()
-        with context.wrap_socket(plain, server_side=True) as sock:
-            while not sock.recv(16_384).endswith(b"end"):
-                time.sleep(0.01)
-            sock.sendall(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=serve, args=(listening,), name="slow", daemon=True)
-        thread.start()
-        yield int(listening.getsockname()[1])
-        thread.join(5)
+    while not peer.connection.recv(16_384).endswith(b"end"):
+        time.sleep(0.01)
+    peer.say("HTTP/1.1 201 Created", "Content-Length: 0", "")
 
 
 def test_a_large_request_has_time_by_its_size(web: Web) -> None:
-    with slow(web) as port:
+    with odd_server(slow, tls_context(web)) as port:
         began = time.monotonic()
         reach = replace(web.reach, timeout=0.5)
         assert https.request("POST", f"https://localhost:{port}/", reach, {}, bytes(1_500_000) + b"end").status == 201
