@@ -109,26 +109,8 @@ def test_a_label_is_written_as_the_folder_does() -> None:
     ("label", "is_one"),
     [
         *((label, True) for label in ("Work", "$later", "a.b/c:d", "[x", "a-b_c", "1", "~|}^`'&+,;<=>?@!#")),
-        *(
-            (label, False)
-            for label in (
-                "",
-                "a b",
-                "$forwarded",
-                "a\\",
-                "\\Seen",
-                "(",
-                ")",
-                "{",
-                "%",
-                "*",
-                '"',
-                "]",
-                "é",
-                "\x7f",
-                "a\n",
-            )
-        ),
+        *((label, False) for label in ("", "a b", "$forwarded", "a\\", "\\Seen", "(", ")", "{", "%", "*", '"', "]")),
+        *((label, False) for label in ("é", "\x7f", "a\n")),
     ],
 )
 def test_what_may_be_a_label(label: str, is_one: bool) -> None:

@@ -153,18 +153,18 @@ else:
         "place",
         [
             *("127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0x7f.1", "127.0.0.1.", "localhost"),
+            *("localhost.", "LOCALHOST", "[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[fe80::1]"),
+            *("[fe80::1%25lo]", "169.254.169.254", "[::ffff:169.254.169.254]", "169.254.169.254.", "2852039166"),
+            *("10.0.0.5:8443", "start.example@127.0.0.1", "start.example:443@127.0.0.1", "①②⑦.⓪.⓪.①", "127。0。0。1"),
             *(
-                "localhost.",
-                "LOCALHOST",
-                "[::1]",
-                "[::ffff:127.0.0.1]",
-                "[64:ff9b::7f00:1]",
-                "[fe80::1]",
-                "[fe80::1%25lo]",
+                "0",
+                "0.0.0.0",
+                "trap0.example.",
+                "trap0.example%00.start.example",
+                "start.example\\@127.0.0.1",
+                "",
+                "[::]",
             ),
-            *("169.254.169.254", "[::ffff:169.254.169.254]", "169.254.169.254.", "2852039166", "10.0.0.5:8443"),
-            *("start.example@127.0.0.1", "start.example:443@127.0.0.1", "①②⑦.⓪.⓪.①", "127。0。0。1", "0", "0.0.0.0"),
-            *("trap0.example.", "trap0.example%00.start.example", "start.example\\@127.0.0.1", "", "[::]"),
         ],
     )
     def test_addresses_that_are_typed(place: str, own: bool, world: Internet) -> None:
@@ -176,25 +176,10 @@ else:
         [
             *("https://127.0.0.1/", "https://localhost/", "https://[::1]/", "https://trap0.example/", "//127.0.0.1/"),
             *("https://169.254.169.254/latest/meta-data/", "https://[::ffff:10.0.0.5]/", "https://10.0.0.5:8443/"),
-            *(
-                "http://start.example/",
-                "http://127.0.0.1/",
-                "ftp://start.example/",
-                "file:///etc/passwd",
-                "https:127.0.0.1",
-            ),
-            *(
-                "https://start.example@127.0.0.1/",
-                "https://127.0.0.1#@start.example/",
-                "https:\\\\127.0.0.1\\",
-                "https://",
-            ),
-            *(
-                "https://[64:ff9b::a9fe:a9fe]/",
-                "https://2130706433/",
-                "\thttps://127.0.0.1/",
-                f"https://{MARK}.invalid/",
-            ),
+            *("http://start.example/", "http://127.0.0.1/", "ftp://start.example/", "file:///etc/passwd"),
+            *("https:127.0.0.1", "https://start.example@127.0.0.1/", "https://127.0.0.1#@start.example/"),
+            *("https:\\\\127.0.0.1\\", "https://", "https://[64:ff9b::a9fe:a9fe]/", "https://2130706433/"),
+            *("\thttps://127.0.0.1/", f"https://{MARK}.invalid/"),
         ],
     )
     def test_redirects(location: str, world: Internet) -> None:
@@ -288,29 +273,11 @@ else:
     @pytest.mark.parametrize(
         "email",
         [
-            *(
-                "ada@127.0.0.1",
-                "ada@localhost",
-                "ada@[127.0.0.1]",
-                "ada@①②⑦.⓪.⓪.①",
-                "ada@127。0。0。1",
-                "ada@localhost。",
-            ),
-            *(
-                "ada@hostile.example／x",
-                "ada@hostile.example\u2044x",
-                "ada@hostile.example：25",
-                "ada@hostile.example%2f",
-            ),
-            *(
-                "ada@x＠127.0.0.1",
-                "ada@hostile.example#",
-                "ada@a?b.example",
-                "ada@0x7f.1",
-                "ada@169.254.169.254",
-                "ada@[::1]",
-            ),
-            *("ada@metadata.google.internal", "ada@a..b", "ada@.", "ada@", "@", "ada@" + "a." * 130 + "example"),
+            *("ada@127.0.0.1", "ada@localhost", "ada@[127.0.0.1]", "ada@①②⑦.⓪.⓪.①", "ada@127。0。0。1"),
+            *("ada@localhost。", "ada@hostile.example／x", "ada@hostile.example\u2044x", "ada@hostile.example：25"),
+            *("ada@hostile.example%2f", "ada@x＠127.0.0.1", "ada@hostile.example#", "ada@a?b.example", "ada@0x7f.1"),
+            *("ada@169.254.169.254", "ada@[::1]", "ada@metadata.google.internal", "ada@a..b", "ada@.", "ada@", "@"),
+            *("ada@" + "a." * 130 + "example",),
         ],
     )
     def test_addresses_of_mailboxes(email: str, world: Internet) -> None:
@@ -377,12 +344,9 @@ else:
         [
             *("https://start.example/", "https://graph.microsoft.com/", "https://outlook.office.com.start.example/"),
             *("https://127.0.0.1/", "https://[::1]/", "https://169.254.169.254/", "https://10.0.0.5/", "//127.0.0.1/"),
-            *(
-                "http://outlook.office.com/",
-                "https://outlook.office.com:8443/",
-                "https://outlook.office.com@127.0.0.1/",
-            ),
-            *("https://127.0.0.1#@outlook.office.com/", "https://outlook.office.com./", "file:///etc/passwd", "x"),
+            *("http://outlook.office.com/", "https://outlook.office.com:8443/"),
+            *("https://outlook.office.com@127.0.0.1/", "https://127.0.0.1#@outlook.office.com/"),
+            *("https://outlook.office.com./", "file:///etc/passwd", "x"),
         ],
     )
     def test_where_uploads_lead_is_not_for_an_answer_to_say(url: str, world: Internet) -> None:

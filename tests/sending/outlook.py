@@ -66,6 +66,7 @@ class Outlook:
     def begin_anew(self) -> None:
         """Reset the servers; uncertain operations stay uncertain."""
         self.graph.forget()
+        self.graph.uploads.least = 3_000_000
         self.graph.at("look", Says(503))
         self.provider.in_order()
         self.desk.appliance.logins.forget_tokens(self.account)

@@ -16,6 +16,7 @@ from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.deliveries import AcceptedDelivery, NewDelivery
 from mailbox_appliance.model.messages import Address, OutgoingMessage, ParsedMessage
 from mailbox_appliance.sending import sent_copies
+from mailbox_appliance.sending.sent_copies import files_sent_mail
 from mailbox_appliance.store.store import Store
 from tests.sending.test_worker import Fault
 from tests.servers.desk import Desk, a_key, a_message
@@ -279,3 +280,25 @@ def test_a_copy_that_the_provider_does_not_file_is_given_up_after_a_day(
     assert "its copy was not found" in result(desk, account, operation)["warnings"][0]
     assert desk.message(account, message_id).status == 404
     assert mail_server.messages(user, "Sent") == []
+
+
+# --- whether the provider files copies, or the appliance ---
+
+
+@pytest.mark.parametrize(
+    ("provider", "smtp_host", "features", "expected"),
+    [
+        ("imap", "mail.example.org", {"IMAP4REV1", "IDLE"}, False),
+        ("google", "mail.example.org", set(), True),
+        ("outlook", "mail.example.org", set(), True),
+        ("imap", "smtp.gmail.com", set(), True),
+        ("imap", "SMTP.GoogleMail.com.", set(), True),
+        ("imap", "smtp.office365.com", set(), True),
+        ("imap", "smtp-mail.outlook.com", set(), True),
+        ("imap", "smtp.gmail.com.example.org", set(), False),
+        ("imap", "notsmtp.gmail.com", set(), False),
+        ("imap", "relay.example.org", {"IMAP4REV1", "X-GM-EXT-1"}, True),
+    ],
+)
+def test_who_files_by_itself(provider: str, smtp_host: str, features: set[str], expected: bool) -> None:
+    assert files_sent_mail(provider, smtp_host, features) is expected

@@ -2,7 +2,6 @@
 sent.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from email import message_from_bytes
@@ -30,20 +29,6 @@ TO_MANY = a_message(
 
 
 BCD = ["b@x.test", "c@x.test", "d@x.test"]
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outlook]:
-    with outlook(tmp_path_factory.mktemp("outlook")) as made:
-        made.connect()
-        yield made
-
-
-@pytest.fixture
-def box(shared: Outlook) -> Outlook:
-    """Return the one mailbox, which sends by Graph, after a reset."""
-    shared.begin_anew()
-    return shared
 
 
 def test_a_message_goes_once_and_its_bcc_is_nobodys_business(box: Outlook) -> None:

@@ -7,6 +7,7 @@ import logging
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +32,6 @@ MB, MIB = 1_000_000, 1 << 20
 def file(name: str, size: int, mime_type: str = "application/pdf", **more: Any) -> dict[str, Any]:
     content = base64.b64encode(random.Random(name).randbytes(size)).decode()
     return {"filename": name, "mimeType": mime_type, "content": content, **more}
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outlook]:
-    with outlook(tmp_path_factory.mktemp("outlook")) as made:
-        made.connect()
-        yield made
-
-
-@pytest.fixture
-def box(shared: Outlook) -> Outlook:
-    """Return the one mailbox, which sends by Graph, after a reset."""
-    shared.begin_anew()
-    shared.graph.uploads.least = 3 * MB
-    return shared
 
 
 #: Low limits: a MIME of 20 kB, files from 20 kB in ranges of 10 kB.
@@ -390,3 +376,83 @@ def test_one_that_is_withdrawn_while_files_are_added_is_not_sent(small: Outlook)
         assert not small.graph.messages
     finally:
         small.connect()
+
+
+# --- step by step: its token, the length of Bcc, and what is reported ---
+
+
+RANGES = 3  # in which the last of FILES is uploaded
+
+
+@pytest.fixture(scope="module")
+def passing() -> FakeClock:
+    """Return the clock of the appliance."""
+    return FakeClock()
+
+
+@pytest.fixture(scope="module")
+def desk_of_all(tmp_path_factory: pytest.TempPathFactory, passing: FakeClock) -> Iterator[Outlook]:
+    with outlook(tmp_path_factory.mktemp("outlook"), passing) as made:
+        yield made
+
+
+@pytest.fixture
+def timed(desk_of_all: Outlook, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outlook]:
+    """Yield a mailbox that sends by Graph, with limits so low that small files count as large."""
+    scaled(monkeypatch, desk_of_all)
+    desk_of_all.connect()
+    yield desk_of_all
+    desk_of_all.graph.before = lambda _: None
+    desk_of_all.graph.forget()
+
+
+def test_a_token_that_ends_with_the_last_file_costs_none_of_them(timed: Outlook, passing: FakeClock) -> None:
+    ranges: list[Step] = []
+
+    def end(step: Step) -> None:
+        if step == "uploaded":
+            ranges.append(step)
+            if len(ranges) == RANGES:
+                timed.provider.spoil_access()
+                passing.advance(timedelta(hours=2).total_seconds())
+
+    timed.graph.before = end
+    answer = timed.send(a_message(attachments=FILES))
+    assert len(ranges) == RANGES
+    assert answer.data["status"] == "succeeded", answer
+    assert (timed.graph.count("drafted"), timed.graph.count("send")) == (1, 1)
+    assert got(timed) == meant(FILES)
+
+
+def test_there_is_room_for_many_bcc_in_what_is_just_small_enough(timed: Outlook) -> None:
+    """Bcc is part of the MIME, so a message that would fit without it uploads one file separately."""
+    files = [file("nearly all", SCALED * 65 // 100)]
+    hidden = [f"hidden-{number}@example.test" for number in range(100)]
+    body = a_message(attachments=files, bcc=[{"email": each} for each in hidden])
+    assert timed.send(a_message(attachments=files)).data["status"] == "succeeded"
+    assert timed.graph.count("attached") == 0
+    timed.graph.forget()
+    answer = timed.send(body)
+    assert answer.data["status"] == "succeeded", answer
+    (sent,) = timed.graph.messages
+    assert set(sent.recipients) == {"bob@example.test", *hidden}
+    assert b"hidden-" not in sent.source
+    assert got(timed) == meant(files)
+    assert timed.graph.count("attached") == 1
+
+
+def test_a_login_that_is_taken_again_is_no_trouble_any_more(timed: Outlook) -> None:
+    timed.graph.at("draft", [Says(403, "ErrorAccessDenied")])
+    assert timed.send().status == 503
+    assert timed.status["status"] == "reauth_required"
+    assert timed.send().data["status"] == "succeeded"
+    assert timed.status["status"] != "reauth_required"
+
+
+@pytest.mark.parametrize("step", ["session", "upload", "attach"])
+def test_a_client_is_told_how_long_graph_wants_it_to_wait_with_a_file(timed: Outlook, step: Step) -> None:
+    timed.graph.at(step, [Says(503, "ServiceUnavailable", {"Retry-After": "90"})])
+    answer = timed.send(a_message(attachments=FILES))
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "90")
+    assert not timed.graph.messages
+    wait_until(lambda: not timed.graph.drafts(ADA), lambda: str(timed.graph.drafts(ADA)), 5)

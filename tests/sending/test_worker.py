@@ -5,7 +5,6 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -291,27 +290,6 @@ def test_a_reply_after_nine_minutes_is_one(
             assert desk.delivery(account, operation).data["status"] == "sending"
             scripted_smtp.release("reply")
             desk.wait_for(account, operation, status)
-    finally:
-        desk.close()
-
-
-def test_a_clock_that_is_set_back_changes_nothing(
-    tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp, clock: FakeClock
-) -> None:
-    user = scripted_smtp.user = mail_server.fresh_user()
-    desk = Desk(tmp_path / "data", clock, sending__answer_within=20)
-    try:
-        account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=scripted_smtp.port)
-        scripted_smtp.at("reply", [Stall()])
-        key = a_key()
-        asked = desk.begin(account, a_message(), key)
-        scripted_smtp.reached("reply")
-        clock.set_wall(clock.now() - timedelta(days=1))
-        scripted_smtp.release("reply")
-        first = asked.result(10)
-        assert first.data["status"] == "succeeded"
-        assert desk.send(account, a_message(), key).data == first.data
-        assert len(scripted_smtp.messages) == 1
     finally:
         desk.close()
 

@@ -56,27 +56,10 @@ def first(servers: str) -> CandidateServer | None:
             (imap(host), None)
             for host in (
                 *("127.0.0.1", "169.254.169.254", "[::1]", "::1", "2130706433", "0x7f.0.0.1", "0x7f000001", "127.1"),
-                *(
-                    "localhost",
-                    "localhost.",
-                    "x.localhost",
-                    "x.localdomain",
-                    "com",
-                    "",
-                    ".",
-                    "a..b.example",
-                    "-a.example",
-                ),
-                *(
-                    "a_b.example",
-                    "a.example/x",
-                    "a.example:25",
-                    "u@a.example",
-                    "a.example\\x",
-                    "a b.example",
-                    "ä.example",
-                ),
-                *("%EMAILADDRESS%", "a" * 64 + ".example", ".".join(["a" * 60] * 5) + ".example"),
+                *("localhost", "localhost.", "x.localhost", "x.localdomain", "com", "", ".", "a..b.example"),
+                *("-a.example", "a_b.example", "a.example/x", "a.example:25", "u@a.example", "a.example\\x"),
+                *("a b.example", "ä.example", "%EMAILADDRESS%", "a" * 64 + ".example"),
+                *(".".join(["a" * 60] * 5) + ".example",),
             )
         ),
         *((imap(port=port), None) for port in ("0", "65536", "-1", "99999999999", "٩٩٣", "0x3e1", "", "9 9")),
