@@ -160,9 +160,7 @@ def why_labels_impossible(wanted: MessageAction) -> FailureCode | None:
 
 
 def plan_label_steps(wanted: MessageAction, message: LocatedMessage) -> LabelSteps:
-    """Return the changes to a message for this action. `why_labels_impossible` must have returned None for the
-    action.
-    """
+    """Return the changes to a message for an action that is possible by `why_labels_impossible`."""
     if (edit := flag_edit(wanted)) is not None:
         return LabelSteps(edit=edit)
     target = wanted.target
@@ -200,9 +198,7 @@ def is_already_labeled(wanted: MessageAction, message: LocatedMessage) -> bool:
 
 
 def group_by_steps(wanted: MessageAction, messages: Iterable[LocatedMessage]) -> tuple[ActionGroup[LabelSteps], ...]:
-    """Group the messages by their folder and the changes to them, so that one or two commands suffice for each
-    group.
-    """
+    """Group the messages by their folder and their changes, so that one or two commands suffice for each group."""
     found: dict[tuple[int, LabelSteps], list[LocatedMessage]] = {}
     for message in messages:
         found.setdefault((message.folder.number, plan_label_steps(wanted, message)), []).append(message)

@@ -52,9 +52,7 @@ _GIVEN_UP = {
 
 
 class PostSendTasks:
-    """Runs the tasks that remain after deliveries. May be used from any thread; one task of a delivery runs at a
-    time.
-    """
+    """Runs the tasks that remain after deliveries, one of a delivery at a time. Thread-safe."""
 
     name = "aftermath"
 
@@ -68,9 +66,7 @@ class PostSendTasks:
         return self._store.schedule.list_chore_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """Run the tasks of a mailbox whose planned time has come, and plan a later attempt for those that fail. Ends
-        early once `stopping` is set.
-        """
+        """Run the tasks of a mailbox that are due; those that fail are planned again. Ends early on `stopping`."""
         for chore in self._store.schedule.list_due_chores(self._clock.now(), account_id):
             if stopping.is_set():
                 return
@@ -89,9 +85,7 @@ class PostSendTasks:
         return any(chore.kind == "remove_draft" for chore in self._store.schedule.list_chores(operation_id))
 
     def remove_draft_now(self, operation_id: str) -> None:
-        """Remove the saved draft of a delivery now, in this thread, if that remains to be done. A failure is retried
-        later.
-        """
+        """Remove the saved draft of a delivery now, in this thread, if it remains. A failure is retried later."""
         self._run_tasks_of(operation_id, "remove_draft")
 
     def _run_tasks_of(self, operation_id: str, kind: PostSendTaskKind | None = None) -> None:

@@ -107,9 +107,7 @@ class AttachmentFetcher:
             raise problem_of(fault) from fault
 
     def find_uid(self, mailbox: ImapMailbox, wanted: LocatedMessage) -> int | None:
-        """Return the UID of a message, and leave its folder selected; None if the message is no longer in that
-        folder.
-        """
+        """Return the UID of a message, and leave its folder selected; None if it is no longer in that folder."""
         found, _ = match_on_server(self._store, mailbox, wanted.folder, [wanted])
         return found[0].uid if found else None
 

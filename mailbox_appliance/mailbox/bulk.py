@@ -205,9 +205,7 @@ FolderGroup = tuple[MirroredFolder, FolderRole | None, tuple[LocatedMessage, ...
 
 
 def group_by_folder(wanted: MessageAction, messages: Iterable[LocatedMessage]) -> tuple[FolderGroup, ...]:
-    """Group the messages by their folder and the role of their target folder, so that one command suffices for each
-    group.
-    """
+    """Group the messages by their folder and the role of their target, so that one command suffices for a group."""
     found: dict[tuple[int, FolderRole | None], list[LocatedMessage]] = {}
     for message in messages:
         found.setdefault((message.folder.number, destination_role(wanted.action, message)), []).append(message)
@@ -391,9 +389,7 @@ def find_moved_uids(
 
 
 def _all_mail_number(store: "Store", folder: MirroredFolder) -> int | None:
-    """Return the number (key in the store) of the All Mail folder in the mailbox of this folder. None on a server
-    without labels.
-    """
+    """Return the number (key in the store) of this mailbox's All Mail. None on a server without labels."""
     home = store.folders.find_all_mail(folder.account_id)
     return None if home is None else home.number
 
@@ -536,9 +532,7 @@ class BulkRunner(ABC, Generic[How]):
     def _target_folder(
         self, mailbox: ImapMailbox, messages: Sequence[LocatedMessage], role: FolderRole
     ) -> MirroredFolder | None:
-        """Return the folder with this role, created if possible. If there is none, mark the messages as failed and
-        return None.
-        """
+        """Return the folder with this role, created if possible; otherwise mark the messages as failed."""
         try:
             return ensure_role_folder(self._store, mailbox, self._account_id, role)
         except RemoteFault as fault:

@@ -116,9 +116,7 @@ class Connections:
             _close_within(place, self._timeout)
 
     def abort_all(self) -> None:
-        """Break off all use of servers, for a stop: every request that uses or wants a connection gets a
-        RemoteFault.
-        """
+        """Break off all use of servers, for a stop: every request that uses or wants one gets a RemoteFault."""
         with self._changed:
             self._is_stopped = True
             places = list(self._slots.values())
@@ -211,9 +209,7 @@ def _has_ended(mailbox: ImapMailbox) -> bool:
 
 
 def _close_within(place: _Slot, within: float) -> None:
-    """Close the connection of a mailbox. If a request is using it, break it off, and wait up to `within` seconds for
-    it.
-    """
+    """Close the connection of a mailbox. If in use, break it off, and wait up to `within` seconds for its user."""
     if not place.turn.acquire(blocking=False):
         if place.cut is not None:
             place.cut()

@@ -51,9 +51,7 @@ _NOT_REMOVED = own_text(
 
 @dataclass(frozen=True)
 class DraftVersion:
-    """One version of a draft to upload: its raw message with CRLF line ends, its Message-ID, and its date for the
-    server.
-    """
+    """A version of a draft to upload: its raw message with CRLF line ends, Message-ID, and date for the server."""
 
     source: Content = field(repr=False)
     message_id: str
@@ -231,9 +229,7 @@ class Drafts:
         self._notify_sync(folder)
 
     def _append(self, folder: MirroredFolder, version: DraftVersion, flags: frozenset[str]) -> FoundCopy:
-        """Upload a version, and return its folder and, if known, its UID. Raises RemoteFault if it may not have been
-        saved.
-        """
+        """Upload a version. Returns its folder and UID, if known. Raises RemoteFault if it may not be saved."""
         doubt: RemoteFault | None = None
         uid: int | None = None
         known = folder.state.uidvalidity if folder.state is not None else None

@@ -12,9 +12,7 @@ OAuthProvider = Literal["google", "outlook"]
 
 @dataclass(frozen=True)
 class OAuthApp:
-    """An application registered with Google or Microsoft, through which members connect mailboxes. Its repr hides the
-    secret.
-    """
+    """An application registered with Google or Microsoft, to connect mailboxes. Its repr hides the secret."""
 
     provider: OAuthProvider
     client_id: str

@@ -80,16 +80,12 @@ def to_stored_text(text: str) -> str:
 
 
 def from_stored_text(stored: str) -> str:
-    """Return the original text of a stored one, the reverse of `to_stored_text`. If it was marked as the appliance's
-    own, the result is an `OwnText`.
-    """
+    """Return the original of a stored text, the reverse of `to_stored_text`: marked ones become `OwnText`."""
     return OwnText(stored[1:]) if stored.startswith(_STORED_MARK) else stored
 
 
 def encode_own_text(value: Any) -> str:
-    """Return a marked text as a plain string. It is the `enc_hook` of msgspec encoders, which cannot encode
-    `OwnText`.
-    """
+    """Return a marked text as a plain string: the `enc_hook` of msgspec encoders, which cannot encode `OwnText`."""
     if isinstance(value, OwnText):
         return str(value)
     raise NotImplementedError(type(value).__name__)

@@ -23,9 +23,7 @@ _msgpack: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 
 
 def prepare_types() -> None:
-    """Make all structs that are defined so far safe for decoding in threads. Call it before threads start, and after
-    loading more modules.
-    """
+    """Make all structs defined so far safe for decoding in threads. Call it before threads start."""
     for kind in _structs(msgspec.Struct):
         with suppress(TypeError):  # a struct with a union that msgspec cannot decode: nothing decodes it
             _json_decoder(kind)

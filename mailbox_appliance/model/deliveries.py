@@ -266,9 +266,7 @@ class OpenDelivery:
 
 @dataclass(frozen=True)
 class UncertainDelivery:
-    """A delivery with unknown outcome. The appliance searches the mailbox for its Message-ID; `looks` counts the
-    searches.
-    """
+    """A delivery with unknown outcome. The mailbox is searched for its Message-ID; `looks` counts that."""
 
     operation_id: str
     account_id: str
@@ -349,7 +347,5 @@ class DeliveryWork:
 
     @property
     def message_date(self) -> datetime:
-        """The time for the Date header: the scheduled time, or for other messages the time at which the request was
-        accepted.
-        """
+        """The time for the Date header: the scheduled time, else the time at which it was accepted."""
         return self.send_at or self.created_at

@@ -207,9 +207,7 @@ class BodyPart(Wire, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class StoredBody:
-    """The stored text parts of a message. `is_there`: the body has been fetched from the server, even if it has no text
-    part.
-    """
+    """The stored text parts of a message. `is_there`: the body has been fetched, even if it has no text part."""
 
     text: str | None
     html: str | None
@@ -416,9 +414,7 @@ class ComposedMessage:
 
 
 class ParsedAttachment(msgspec.Struct, frozen=True, array_like=True):
-    """A part of a message that is not body text. `part`: its IMAP part number (RFC 9051 6.4.5), such as `2` or
-    `1.3`.
-    """
+    """A part of a message that is not body text. `part`: its IMAP number (RFC 9051 6.4.5), such as `1.3`."""
 
     part: str
     filename: str

@@ -9,9 +9,7 @@ from mailbox_appliance.model.accounts import FolderRole, RoleSource
 
 @dataclass(frozen=True)
 class SyncProgress:
-    """The progress of a large sync. `text`: for people. `count`: finished and total messages; None while they are not
-    counted.
-    """
+    """The progress of a large sync. `text`: for people. `count`: finished and total messages, once counted."""
 
     text: str
     count: tuple[int, int] | None = None
@@ -112,9 +110,7 @@ class MessageIdentity:
 
 @dataclass(frozen=True)
 class LocatedMessage:
-    """The place of a stored message on its mail server. Before the message is changed there, its other fields are
-    compared with the server's version.
-    """
+    """The place of a stored message on its server. Its other fields are compared there before a change."""
 
     id: str
     number: int

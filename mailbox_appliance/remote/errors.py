@@ -142,9 +142,7 @@ def malformed_fault(server: ServerName) -> RemoteFault:
 
 @dataclass(frozen=True)
 class NamedFault:
-    """The kind of a fault, and a sentence for people with its cause and the fix. FAULTS maps the name of each fault to
-    one.
-    """
+    """The kind of a fault in FAULTS, and a sentence for people with its cause and the fix."""
 
     kind: FaultKind
     reason: str
@@ -580,9 +578,7 @@ _ACCOUNT_ERROR_CODES: dict[FaultKind, str] = {
 
 
 def account_error_of(fault: RemoteFault) -> AccountError:
-    """Return the error to store for a mailbox whose server failed: its code, the sentence for people, and the fault's
-    name.
-    """
+    """Return the error to store for a mailbox whose server failed: code, sentence for people, fault's name."""
     code = _ACCOUNT_ERROR_CODES.get(fault.kind, "provider_unavailable")
     return AccountError(code=code, message=fault.reason, fault=fault.name or UNSET)
 

@@ -255,9 +255,7 @@ def attach_file(graph: Graph, token: str, draft_id: str, file: SplitAttachment) 
 
 
 def start_upload(graph: Graph, token: str, draft_id: str, file: SplitAttachment) -> "Upload | GraphResponse":
-    """Create an upload session for a large file. Returns it, or Graph's response if Graph refuses. Raises
-    RemoteFault.
-    """
+    """Create an upload session for a large file. Returns Graph's response if Graph refuses. Raises RemoteFault."""
     described = {"AttachmentItem": {"attachmentType": "file", **_describe_file(file), "size": file.size}}
     answer = graph.post_to_draft(token, draft_id, "attachments/createUploadSession", msgspec.json.encode(described))
     if answer.status not in (200, 201):

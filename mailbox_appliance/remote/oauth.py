@@ -177,9 +177,7 @@ def read_tokens(client: "Client", answer: HttpsResponse) -> IssuedTokens:
 
 
 def read_device_prompt(answer: HttpsResponse) -> DevicePrompt:
-    """Return the code that a person types on another device, from a response. Raises RemoteFault (`malformed`) if the
-    response is not valid.
-    """
+    """Return the code for another device from a response. Raises RemoteFault (`malformed`) if it is not valid."""
     said: _DeviceResponse = _decode_answer(answer, _DeviceResponse)
     uri = said.verification_uri or said.verification_url
     if uri is UNSET:

@@ -222,9 +222,7 @@ class _ProvidersFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def get_provider(settings: Settings, provider: OAuthProvider) -> KnownProvider:
-    """Return a provider with the changes from the operator's file. Raises RemoteFault if that file is no longer
-    valid.
-    """
+    """Return a provider with the changes from the operator's file. Raises RemoteFault if that is not valid now."""
     try:
         return load_providers(settings.text("remote.providers_file"))[provider]
     except BadSetting as error:
@@ -246,9 +244,7 @@ def load_providers(file: str) -> Mapping[OAuthProvider, KnownProvider]:
 
 
 def _describe_error(error: Exception) -> str:
-    """Return the text of a validation error, with the regular expression of URLs replaced by words that people
-    understand.
-    """
+    """Return the text of a validation error, with words in place of the regular expression of URLs."""
     return re.sub(r"`str` matching regex '\^https://.*'(?= - |$)", "an address that begins with https://", str(error))
 
 

@@ -161,9 +161,7 @@ def _expect_code(answer: tuple[int, bytes], code: int, what: str) -> None:
 
 
 def _log_in(dialogue: SmtpDialogue, endpoint: Endpoint) -> None:
-    """Authenticate (RFC 4954) with the endpoint's access token, or with its password: PLAIN (RFC 4616) if offered, else
-    LOGIN.
-    """
+    """Authenticate (RFC 4954) with an access token, or a password: PLAIN (RFC 4616) if offered, else LOGIN."""
     offered = dialogue.esmtp_features.get("auth", "").upper().split()
     if endpoint.token is not None:
         _log_in_by_token(dialogue, endpoint, offered)
@@ -299,9 +297,7 @@ class SmtpConnection:
             return cls(dialogue)
 
     def is_ready(self) -> bool:
-        """Whether another message can be sent: no fault so far, no unread data of the server, and the connection is
-        open.
-        """
+        """Whether another message can be sent: open, no fault so far, and no unread data of the server."""
         try:
             return not self._is_broken and not self._dialogue.channel.has_unsolicited_data()
         except OSError:

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SendingContext:
-    """The services that sending needs: the store, the sign-ins of mailboxes at their providers, the settings, the
-    events and the clock.
-    """
+    """The services that sending needs: store, sign-ins at providers, settings, events and clock."""
 
     store: "Store"
     logins: "Logins"

@@ -78,9 +78,7 @@ class DeliveryAttempt:
         return self._size > LARGE
 
     def close(self) -> None:
-        """Close the SMTP connection, or delete the draft at Graph if it was not sent. While the result is not recorded,
-        the draft stays.
-        """
+        """Close the SMTP connection, or delete an unsent draft at Graph, unless the result is not recorded yet."""
         way, verdict = self._way, self._verdict
         if isinstance(way, SmtpDelivery):
             way.close(politely=isinstance(verdict, Accepted))

@@ -228,9 +228,7 @@ class GraphDelivery:
         return self._send_draft(graph)
 
     def remove_draft(self, verdict: Verdict) -> None:
-        """Delete the draft if by this verdict it was certainly not sent. Never raises, since the user can see and
-        delete it.
-        """
+        """Delete the draft if it was certainly not sent by this verdict. Never raises: the user can delete it."""
         if self._draft is None or self._token is None or not isinstance(verdict, Refused | TemporaryFailure):
             return
         try:
@@ -241,9 +239,7 @@ class GraphDelivery:
             )
 
     def _create_draft(self, graph: Graph, token: str, mime: bytes) -> Verdict:
-        """Create the draft and record its ID. Returns Continue if the draft exists, otherwise the reason as a
-        verdict.
-        """
+        """Create the draft and record its ID. Returns Continue if it exists, otherwise the reason as a verdict."""
         self._remove_earlier(graph, token)
         if self._progress.phase is not Phase.ENVELOPE:
             self._progress.enter(Phase.ENVELOPE)
@@ -356,9 +352,7 @@ class GraphDrafts:
         self._logins = logins
 
     def state(self, account_id: str, draft_id: str) -> DraftState:
-        """Return whether a message is still a draft, was sent, or is gone. Raises RemoteFault, and NotFound if the
-        mailbox was removed.
-        """
+        """Return whether a message is still a draft, was sent, or is gone. Raises RemoteFault and NotFound."""
         graph = self._logins.get_graph(account_id)
         return self._logins.use_token(account_id, "graph", lambda token: graph.get_draft_state(token, draft_id))
 

@@ -217,9 +217,7 @@ class Recorder:
         return True
 
     def retry_soon(self, account_id: str) -> None:
-        """Let the queued retries of a mailbox start now instead of later. If that fails, they start later. Never
-        raises.
-        """
+        """Start the queued retries of a mailbox now. If that fails, they start later as planned. Never raises."""
         try:
             self._store.schedule.pull_forward_mailbox(account_id, self._clock.now())
         except Exception:
@@ -319,9 +317,7 @@ class Progress:
         self.phase = Phase.ACCEPTED
 
     def enter(self, *phases: Phase) -> None:
-        """Record phases on the disk and begin them, in this order. Raises OperationClosed if the operation has
-        ended.
-        """
+        """Record phases on the disk and begin them, in this order. Raises OperationClosed if it has ended."""
         self.commit(*phases)
         for phase in phases:
             self.begin(phase)

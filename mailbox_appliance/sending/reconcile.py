@@ -127,9 +127,7 @@ class Reconciler:
         return is_reached
 
     def _has_left_drafts(self, uncertain: UncertainDelivery) -> bool:
-        """Whether the draft of a message at Graph has been sent. Also False if there is no draft, or Graph cannot be
-        asked now.
-        """
+        """Whether the draft of a message at Graph was sent. False if there is none, or Graph cannot be asked now."""
         if uncertain.provider_draft_id is None:
             return False
         try:
@@ -177,9 +175,7 @@ class Reconciler:
             yield inbox, ()
 
     def _confirm(self, uncertain: UncertainDelivery, found: FoundCopy | None) -> None:
-        """Record that a message was sent. `found`: the message in the mailbox; None if only Graph reports that it was
-        sent.
-        """
+        """Record that a message was sent. `found`: where; None if only Graph reports that it was sent."""
         operation_id, account_id = uncertain.operation_id, uncertain.account_id
         sent = find_sent_folder(self._store, account_id)
         copy = self._copy(operation_id, found.folder if found is not None and found.folder.role == "sent" else sent)

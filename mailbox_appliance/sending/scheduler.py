@@ -25,9 +25,7 @@ _FIRST_REST, _LONGEST_REST = 5.0, 300.0
 
 
 class TimedTask(Protocol):
-    """A kind of work that the timer starts at planned times, for one mailbox at a time. An example is saving copies in
-    Sent.
-    """
+    """Work that the timer starts at planned times, one mailbox at a time, such as saving copies in Sent."""
 
     @property
     def name(self) -> str:
@@ -35,15 +33,11 @@ class TimedTask(Protocol):
         ...
 
     def due_accounts(self, now: datetime) -> Collection[str]:
-        """Return the IDs of the mailboxes in which work is planned for `now` or earlier. Must be fast: it may query
-        only the store.
-        """
+        """Return the IDs of the mailboxes with work planned for `now` or earlier. Only the store may be queried."""
         ...
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """Do all work of a mailbox whose planned time has come, or plan it for later. Starts nothing more once
-        `stopping` is set.
-        """
+        """Do the work of a mailbox that is due, or plan it for later. Starts nothing once `stopping` is set."""
         ...
 
 
@@ -78,9 +72,7 @@ class Scheduler:
         self._woken.set()
 
     def stop(self, timeout: float) -> None:
-        """Stop, and wait up to `timeout` seconds for work in progress. The next start of the timer repeats unfinished
-        work.
-        """
+        """Stop, and wait up to `timeout` seconds for work in progress. The next start repeats unfinished work."""
         self.release()
         deadline = self._clock.monotonic() + timeout
         with self._lock:

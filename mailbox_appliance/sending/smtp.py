@@ -46,9 +46,7 @@ _LAST_GOODBYES = 1.0  # for all of them when the appliance stops
 
 @dataclass(frozen=True)
 class _Kept:
-    """An unused open connection, its server and login (`endpoint`), and since when it is unused, in monotonic
-    seconds.
-    """
+    """An unused connection, its server and login (`endpoint`), and since when it is unused (monotonic seconds)."""
 
     session: SmtpConnection
     endpoint: Endpoint
@@ -56,9 +54,7 @@ class _Kept:
 
 
 class SmtpConnectionPool:
-    """Opens connections, and keeps those that are unused for the next message of the same mailbox. May be used from any
-    thread.
-    """
+    """Opens connections, and keeps unused ones for the next message of the same mailbox. Thread-safe."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         """`clock`: returns monotonic seconds."""
@@ -76,9 +72,7 @@ class SmtpConnectionPool:
         return self._settings.number("sending.keep_connection")
 
     def open(self, endpoint: Endpoint) -> SmtpConnection:
-        """Open a new connection to this server, sign in if the endpoint has a user name, and return it. Raises
-        RemoteFault.
-        """
+        """Open a connection to this server, and sign in if the endpoint has a user name. Raises RemoteFault."""
         return SmtpConnection.open(
             endpoint,
             ca_file=self._settings.text("remote.ca_file"),
@@ -99,9 +93,7 @@ class SmtpConnectionPool:
         return None
 
     def keep(self, account_id: str, endpoint: Endpoint, session: SmtpConnection) -> bool:
-        """Keep a connection for the next message, if its last message was accepted. Returns False if the caller must
-        close it.
-        """
+        """Keep a connection whose last message was accepted. Returns False if the caller must close it."""
         if session.accepted_count >= MOST_MESSAGES or not self._longest:
             return False
         with self._changed:
@@ -122,9 +114,7 @@ class SmtpConnectionPool:
             kept.session.quit(_SHORT_GOODBYE)
 
     def renew(self, account_id: str) -> None:
-        """Close the unused connections of a mailbox, because its servers or credentials changed. Connections that are
-        opened later can be kept again.
-        """
+        """Close the unused connections of a mailbox, because its servers or credentials changed."""
         with self._changed:
             self._renewals[account_id] += 1
             left = self._kept.pop(account_id, [])
@@ -132,9 +122,7 @@ class SmtpConnectionPool:
             kept.session.quit(_SHORT_GOODBYE)
 
     def count_renewals(self, account_id: str) -> int:
-        """Return how often `renew` was called for a mailbox. If two results differ, its servers or credentials changed
-        in between.
-        """
+        """Return how often `renew` was called for a mailbox, to detect other servers or credentials."""
         with self._changed:
             return self._renewals.get(account_id, 0)
 
@@ -154,9 +142,7 @@ class SmtpConnectionPool:
             kept.session.quit(_LAST_GOODBYES / len(left))
 
     def _pop(self, account_id: str) -> _Kept | None:
-        """Remove and return the connection of a mailbox that was used last, so that the others expire; None if there is
-        none.
-        """
+        """Remove and return the connection of a mailbox that was used last; None if there is none."""
         with self._changed:
             kept = self._kept.get(account_id)
             found = kept.pop() if kept else None
@@ -254,9 +240,7 @@ class SmtpDelivery:
             session.quit() if politely else session.close()
 
     def _keep(self, endpoint: Endpoint) -> None:
-        """Return the connection to the pool before the result is recorded, so that the next message need not wait for
-        that.
-        """
+        """Return the connection to the pool before the result is recorded, which the next message need not await."""
         try:
             if self._session is not None and self._pool.keep(self._work.account_id, endpoint, self._session):
                 self._session = None
@@ -290,9 +274,7 @@ class SmtpDelivery:
         return self._send_content() if isinstance(verdict, Continue) else verdict
 
     def _request_data(self, session: SmtpConnection) -> Verdict:
-        """Send sender, recipients and DATA. Returns Continue if the server asks for the message, otherwise the
-        verdict.
-        """
+        """Send sender, recipients and DATA. Returns Continue if the server agrees, otherwise the verdict."""
         work = self._work
         eight_bit = not work.wire.isascii()
         if work.envelope.smtputf8 and not {"SMTPUTF8", "8BITMIME"} <= session.extensions:  # RFC 6531 3.1

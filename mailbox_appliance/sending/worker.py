@@ -235,9 +235,7 @@ class Sender:
                 ticket.done.set()
 
     def stop(self, timeout: float) -> None:
-        """Stop, and wait up to `timeout` seconds for deliveries in progress. The next start recovers unfinished
-        ones.
-        """
+        """Stop, and wait up to `timeout` seconds for deliveries in progress. The next start recovers the others."""
         self.release()
         self._pool.stop()
         deadline = self._clock.monotonic() + timeout
@@ -316,9 +314,7 @@ class Sender:
             return ticket
 
     def _line(self, account_id: str, *, is_scheduled: bool = False) -> Line:
-        """Return the waiting line of a mailbox. Its field `server` is the host and port of the mailbox's current SMTP
-        server, or empty if that is unknown.
-        """
+        """Return the waiting line of a mailbox, by host and port of its SMTP server (empty if unknown)."""
         try:
             endpoint = self._logins.endpoint(account_id, "smtp")
         except (NotFound, Unsupported, RemoteFault, *DATABASE_ERRORS):  # the attempt itself handles these errors

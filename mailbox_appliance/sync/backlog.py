@@ -94,9 +94,7 @@ class Backlog:
         return batch is not None or bool(large)
 
     def _find_current(self) -> FolderSync | None:
-        """Return the folder to fetch from, after listing its messages without bodies. None if no folder has any
-        left.
-        """
+        """Return the folder to fetch from, after listing its messages without bodies. None if no folder has any."""
         while self._folders and not self._waiting:
             self.finish()  # So that messages listed from now on are fetched later.
             folder = self._folders[0]

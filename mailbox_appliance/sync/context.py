@@ -156,16 +156,12 @@ class FetchBackoff:
                 self.postpone(number, uids)
 
     def has_given_up(self, what: FetchKind, folder_number: int, uid: int) -> bool:
-        """Whether the headers or the bodies (`what`) of this message failed so often that they are not requested for
-        now.
-        """
+        """Whether headers or bodies (`what`) of this message failed so often that they are not requested now."""
         failed = self._failures[what, folder_number, uid]
         return failed >= _MOST_TRIES and self._pauses.is_paused((folder_number, uid))
 
     def postpone(self, folder_number: int, uids: Iterable[int]) -> None:
-        """Do not request these messages again before a pause: a minute at first, four times longer after each failure,
-        at most 6 hours.
-        """
+        """Do not request these messages for a minute, four times longer after each failure, at most 6 hours."""
         for uid in uids:
             self._pauses.fail((folder_number, uid))
 

@@ -64,9 +64,7 @@ def fetch(
 
 
 def fetch_whole(session: SyncSession, folder_number: int, uids: Sequence[int]) -> list[FetchedMessage]:
-    """Return small messages with their whole raw source. Deleted messages and those that the server refuses are left
-    out.
-    """
+    """Return small messages with their raw source. Deleted messages and those that the server refuses are left out."""
     backoff = session.backoff
     asked = [uid for uid in uids if not backoff.has_given_up("bodies", folder_number, uid)]
     if not asked:
@@ -167,9 +165,7 @@ class FolderSync:
         self._count = None
 
     def require_full_compare(self) -> None:
-        """Compare the flags and labels of all messages at the next check, because reported changes may be
-        incomplete.
-        """
+        """Compare flags and labels of all messages at the next check, as reported changes may be incomplete."""
         self.is_due = True
         if self._reached is not None:
             self._reached = dataclasses.replace(self._reached, highestmodseq=None)

@@ -311,9 +311,7 @@ class Follower:
 
     @property
     def home_position(self) -> FolderState | None:
-        """The state of the home folder (INBOX, or All Mail at Gmail) at its last check; None if it was never
-        checked.
-        """
+        """The state of the home folder (INBOX, or All Mail at Gmail) at its last check; None before the first."""
         found = self.folders.get(self._home)
         return found.position if found else None
 
@@ -383,9 +381,7 @@ class Follower:
         return is_detached
 
     def _catch_up_origins(self, numbers: frozenset[int]) -> bool:
-        """Check the folders with these numbers (keys in the store), from which messages may have moved. Returns whether
-        any message left them.
-        """
+        """Check the folders with these numbers (keys in the store). Returns whether any message left them."""
         found = False
         for folder in [folder for folder in self.folders.values() if folder.folder.number in numbers]:
             try:
@@ -459,9 +455,7 @@ class Follower:
         self._requested.clear()
 
     def _is_stale(self) -> bool:
-        """Whether the folders in the store differ from those of the last list, because other code added or removed
-        some.
-        """
+        """Whether other code added or removed folders in the store since the last list."""
         there = {folder.number for folder in self._session.store.folders.list(self._session.account_id)}
         return there != self._listing.numbers
 

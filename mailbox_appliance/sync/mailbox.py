@@ -166,9 +166,7 @@ class MailboxSync:
             follower.request_round()
 
     def _begin_rest(self, session: SyncSession, follower: Follower) -> Rest | None:
-        """Start to wait in IDLE. Returns how long to wait and for which socket; None if there is something to do
-        already.
-        """
+        """Start to wait in IDLE. Returns how long and for which socket; None if there is something to do already."""
         mailbox = session.mailbox
         has_heard = self._begin_idle(session, follower) or mailbox.poll_idle()
         # Seen in practice: servers that repeat old reports at the start of each IDLE.

@@ -81,9 +81,7 @@ class _WatchEntry:
 
 
 class Watcher:
-    """Watches the sockets and times of waiting tasks. One thread calls `wait`; any thread may call the other
-    methods.
-    """
+    """Watches the sockets and times of waiting tasks. One thread calls `wait`, any thread the other methods."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -127,9 +125,7 @@ class Watcher:
             yield task, False
 
     def watch(self, task: Task, rest: Rest) -> None:
-        """Watch a task until the end of its rest. Until `wait` yields it or `release` is called, no other code may
-        touch it.
-        """
+        """Watch a task until its rest ends. Only after `wait` yields it, or `release`, may other code touch it."""
         until = None if rest.seconds is None else time.monotonic() + rest.seconds
         with self._lock:
             if self.is_stopped:
@@ -327,9 +323,7 @@ class Pool:
         return thread
 
     def _thread_limit(self) -> int:
-        """The number of tasks that may be in their turn at once, including those in spare threads (`Pool` explains
-        these).
-        """
+        """The number of tasks that may be in their turn at once, with those in spare threads (see `Pool`)."""
         late = sum(turn.is_late for turn in self._running.values())
         return self._size + min(late, self._size, _MOST_SPARE)
 

@@ -57,9 +57,7 @@ class Supervisor:
             self._stop_mailboxes([mailbox])
 
     def wake(self, account_id: str, path: str | None) -> None:
-        """Check the folder with this path now. None: check all folders, even if the sync waits for a retry after an
-        error.
-        """
+        """Check the folder with this path now. None: check all folders, even while sync waits after an error."""
         with self._lock:
             mailbox = self._mailboxes.get(account_id)
         if mailbox is not None and mailbox.wake(path):

@@ -83,9 +83,7 @@ class DiscoveryRequest:
 
 
 def ask_srv_records(request: DiscoveryRequest) -> SourceResult:
-    """Find the servers in the domain's SRV records (RFC 6186 3, RFC 8314 5.1). TLS from the start is preferred to
-    STARTTLS.
-    """
+    """Find the servers in the domain's SRV records (RFC 6186 3, RFC 8314 5.1), those with TLS first."""
     imap = _find_service(request, ("_imaps", True), ("_imap", False))
     smtp = _find_service(request, ("_submissions", True), ("_submission", False))
     named = [server.host for server in (imap, smtp) if server is not None]
@@ -121,9 +119,7 @@ def ask_well_known_autoconfig(request: DiscoveryRequest) -> SourceResult:
 
 
 def ask_directory(request: DiscoveryRequest) -> SourceResult:
-    """Read the domain's autoconfig document from the configured directory, a web server with documents for many
-    domains.
-    """
+    """Read the domain's autoconfig document from the configured directory, a web server for many domains."""
     if not request.directory:
         return SourceResult(
             "autoconfig", ("No directory of providers is configured (setting remote.autoconfig_directory).")
@@ -243,9 +239,7 @@ def _ask_autoconfig(request: DiscoveryRequest, host: str, path: str) -> SourceRe
 
 
 def _fetch_config(request: DiscoveryRequest, url: str, options: https.HttpsOptions) -> AutoconfigServers | None:
-    """Return the servers in the autoconfig document at a URL; None if there is no valid document. Raises
-    RemoteFault.
-    """
+    """Return the servers in the autoconfig document at a URL; None without a valid one. Raises RemoteFault."""
     answer = https.get(url, options, {"Accept": "application/xml, text/xml"}, redirects=_REDIRECTS)
     try:
         return autoconfig.read_autoconfig(answer.body, request.email) if answer.status == 200 else None

@@ -225,9 +225,7 @@ class ImapMailbox:
         return writing.append_message(self._wire, path, Content(source), flags, at, uidvalidity)
 
     def search_message_id(self, path: str, message_id: str) -> tuple[int, ...]:
-        """Select the folder read-only, and return the UIDs of messages whose Message-ID contains this text,
-        ascending.
-        """
+        """Select the folder read-only. Returns the UIDs whose Message-ID contains this text, ascending."""
         self.examine(path)
         return reading.search_message_id(self._wire, message_id)
 
@@ -240,9 +238,7 @@ class ImapMailbox:
         return reading.search_provider_id(self._wire, provider_id)
 
     def store_flags(self, path: str, uids: Sequence[int], *, add: frozenset[str], remove: frozenset[str]) -> None:
-        """Add and remove flags of messages in a folder. On a server with labels (X-GM-EXT-1), these may include
-        labels.
-        """
+        """Add and remove flags of messages in a folder; on a server with labels (X-GM-EXT-1), also labels."""
         writing.store_flags(self._selection, path, uids, add, remove)
 
     def move(
@@ -288,9 +284,7 @@ class ImapMailbox:
         return self._wire.channel.sock
 
     def begin_idle(self) -> bool:
-        """Start IDLE (RFC 2177) on the selected folder. Returns whether the folder has changed since it was
-        selected.
-        """
+        """Start IDLE (RFC 2177). Returns whether the folder has changed since it was selected."""
         return self._wire.begin_idle()
 
     def poll_idle(self) -> bool:
@@ -302,9 +296,7 @@ class ImapMailbox:
 
     @property
     def highest_exists(self) -> int:
-        """The largest number of messages that the server reported without being asked, since the folder was selected. 0
-        if it reported none.
-        """
+        """The largest number of messages that was reported unasked since the folder was selected; else 0."""
         return self._wire.highest_exists
 
     def end_idle(self) -> bool:

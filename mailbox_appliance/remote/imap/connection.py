@@ -87,9 +87,7 @@ class LoginProtocol(imaplib.IMAP4):
         self.channel.close()
 
     def secure(self, context: ssl.SSLContext) -> None:
-        """Start TLS (STARTTLS, RFC 9051 6.2.1). Earlier responses are discarded; the capabilities are requested
-        again.
-        """
+        """Start TLS (STARTTLS, RFC 9051 6.2.1). Earlier responses are dropped, capabilities requested again."""
         typ, _ = self._simple_command("STARTTLS")
         if typ != "OK":
             raise RemoteFault("imap", "tls", "The IMAP server cannot start TLS now.")

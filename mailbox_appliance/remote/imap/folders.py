@@ -165,9 +165,7 @@ class ChangeCollector:
     vanished: set[int] | None = field(default_factory=set)
 
     def collect(self, pieces: Pieces) -> bool:
-        """Record an untagged response that reports a changed or removed message. Returns False for any other
-        response.
-        """
+        """Record an untagged response about a changed or removed message. Returns False for any other."""
         earlier = _EARLIER.fullmatch(pieces[0])
         if earlier and self.vanished is not None:
             # Seen in practice: 1:4294967295 for everything that a server no longer remembers.
@@ -239,9 +237,7 @@ class Selection:
         self.shown_uids: frozenset[int] = frozenset()
 
     def examine(self, path: str, since: FolderState | None = None) -> SelectedFolder:
-        """Select a folder read-only (EXAMINE). `since`: if given, also collect its changes since this state (needs
-        QRESYNC).
-        """
+        """Select a folder read-only (EXAMINE). `since`: also collect its changes since this state (needs QRESYNC)."""
         parameter = " (CONDSTORE)" if self.has_condstore else ""
         if since is not None:  # RFC 7162 3.2.5
             parameter = f" (QRESYNC ({since.uidvalidity} {since.highestmodseq}))"
@@ -252,9 +248,7 @@ class Selection:
         return self.path == path and not self.is_writable
 
     def select(self, path: str) -> SelectedFolder:
-        """Select a folder for reading and writing (SELECT). Raises RemoteFault (`refused`) if the server allows only
-        reading.
-        """
+        """Select a folder for writing (SELECT). Raises RemoteFault (`refused`) if it can only be read."""
         parameter = " (CONDSTORE)" if self.has_condstore else ""
         opened, text = self._select("SELECT", path, parameter)
         if b"[READ-ONLY]" in text.upper():

@@ -231,9 +231,7 @@ def _fetch_by_halves(
 
 
 def _fetch_without_section(wire: ImapWire, uids: Sequence[int]) -> dict[int, FetchedItems]:
-    """Fetch messages whose content the server fails to return: only flags, date and size. In the result, `section` is
-    empty.
-    """
+    """Fetch flags, date and size of messages whose content the server does not return. `section` is empty."""
     found = _merge_items(_fetch_by_halves(wire, uids, message_items(wire), {}, with_flags=True)) if uids else {}
     for told in found.values():
         told.section = b""

@@ -124,9 +124,7 @@ def decode_folder_path(name: Value) -> str | None:
 
 
 def encode_folder_path(path: str) -> str:
-    """Return a folder's path as a quoted string in modified UTF-7 (RFC 3501 5.1.3). It contains no control
-    character.
-    """
+    """Return a folder's path as a quoted string in modified UTF-7 (RFC 3501 5.1.3), without control characters."""
     return quote_string(imap_utf7.encode(path).decode("ascii"))
 
 
@@ -520,9 +518,7 @@ class FetchCollector:
     """Collects the items of some messages from FETCH responses."""
 
     def __init__(self, uids: Iterable[int], *, with_flags: bool = True) -> None:
-        """`with_flags`: whether flags were requested. If not, a response with flags is an unsolicited report of a
-        change.
-        """
+        """`with_flags`: whether flags were requested. If not, a response with flags is an unsolicited report."""
         self._wanted = frozenset(uids)
         self._with_flags = with_flags
         self.found: dict[int, FetchedItems] = {}
@@ -571,9 +567,7 @@ class FlagCollector:
         self.found: dict[int, frozenset[str]] = {}
 
     def collect(self, pieces: Pieces) -> bool:
-        """Record the flags in an untagged response; a later response replaces an earlier one. Returns False if it is
-        unsolicited.
-        """
+        """Record the flags in an untagged response; the latest counts. Returns False if it is unsolicited."""
         if usual := _FLAGS_ONLY.fullmatch(pieces[0]):
             uid, flags = int(usual[1]), parse_flags(usual[2])
         else:

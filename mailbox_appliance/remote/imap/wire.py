@@ -91,9 +91,7 @@ class ImapWire:
         return _require_ok(reply)
 
     def begin_idle(self) -> bool:
-        """Start IDLE (RFC 2177). Returns whether a change was reported since the folder was selected. Raises
-        RemoteFault.
-        """
+        """Start IDLE (RFC 2177). Returns whether the selected folder has changed. Raises RemoteFault."""
         with self._mark_broken_on_error():
             tag = self._send_command("IDLE")
             reply = self._read_reply(tag, ignore_response, until_go_on=True)
@@ -222,9 +220,7 @@ class ImapWire:
             raise ConnectionResetError
 
     def _note_unsolicited(self, text: bytes) -> None:
-        """Record the change that an unsolicited response reports, if it reports one. BYE raises
-        ConnectionResetError.
-        """
+        """Record the change that an unsolicited response reports, if any. BYE raises ConnectionResetError."""
         if _CHANGE.match(text):
             self.has_changed = True
             if exists := _EXISTS.match(text):

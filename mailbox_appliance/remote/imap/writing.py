@@ -134,9 +134,7 @@ class _Move:
 
 
 def _move_uid_set(wire: ImapWire, numbers: str, what: _Move) -> dict[int, int | None]:
-    """Run UID MOVE (RFC 6851) for a set of UIDs. Returns the new UIDs by old UID, which the server reports before its
-    reply.
-    """
+    """Run UID MOVE (RFC 6851). Returns the new UIDs by old UID, which the server reports before its reply."""
     moved: dict[int, int | None] = {}
     is_begun = False
 
@@ -218,9 +216,7 @@ def _run_commands(wire: ImapWire, commands: Sequence[str]) -> None:
 
 
 def _format_flags(flags: Collection[str]) -> str:
-    """Return flags as an IMAP list. Raises RemoteFault (`unsupported`) for a flag with a character that IMAP does not
-    allow.
-    """
+    """Return flags as an IMAP list. Raises RemoteFault (`unsupported`) for a character that IMAP does not allow."""
     if not all(map(is_flag, flags)):
         reason = "A flag or label contains characters that IMAP does not allow. Use only letters, digits and - _ ."
         raise RemoteFault("imap", "unsupported", reason)

@@ -99,9 +99,7 @@ class Channel:
         return True
 
     def buffered_line(self) -> bytes | None:
-        """Return the next line if it has arrived completely, otherwise None. The line stays in the buffer; `skip`
-        removes it.
-        """
+        """Return the next line if it has arrived completely, else None. It stays in the buffer until `skip`."""
         end = self._buffer.find(b"\n")
         if end < 0 and len(self._buffer) >= MOST_BUFFERED:
             raise TooLong
@@ -134,15 +132,11 @@ class Channel:
         return self._take(min(size, len(self._buffer)))
 
     def send(self, data: bytes) -> None:
-        """Send all data. Raises TimeoutError if one chunk takes longer than the timeout, or if the rate is below
-        SLOWEST_RATE.
-        """
+        """Send all data. Raises TimeoutError if a chunk takes longer than the timeout, or below SLOWEST_RATE."""
         self.send_pieces((data,))
 
     def send_pieces(self, pieces: Iterable[bytes]) -> None:
-        """Send the pieces one after the other, with the limits of `send`. Errors of the iterable `pieces` are raised
-        unchanged.
-        """
+        """Send the pieces one after the other, with the limits of `send`. Errors of `pieces` are raised unchanged."""
         began, sent = self._clock(), 0
         for piece in pieces:
             view = memoryview(piece)

@@ -40,9 +40,7 @@ class ServiceHost:
 
 
 def host_name(text: str) -> str | None:
-    """Return the text as a host name in lower case, without a final dot. None if it is not one with at least two
-    labels.
-    """
+    """Return the text as a host name in lower case, without a final dot. None if it has not at least two labels."""
     name = text.lower().removesuffix(".")
     if not _HOST_NAME.fullmatch(name) or name.rpartition(".")[2] in _THIS_COMPUTER:
         return None
@@ -61,9 +59,7 @@ class Resolver:
     until: float
 
     def find_services(self, name: str) -> tuple[ServiceHost, ...]:
-        """Return the hosts of a service (SRV), preferred ones first; empty if there are none or the service is not
-        offered.
-        """
+        """Return the hosts of a service (SRV), preferred ones first; empty if there are none."""
         records = sorted(self._ask(name, "SRV"), key=lambda record: (record.priority, -record.weight))
         named = [(host_name(record.target.to_text()), record.port) for record in records[:MOST_RECORDS]]
         return tuple(ServiceHost(host, port) for host, port in named if host is not None and port)
