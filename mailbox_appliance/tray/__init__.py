@@ -10,10 +10,10 @@ menu             the state as menu rows, icon and title
 notifications    the difference of two states as notifications
 item_actions     actions of menu items; opens the console, folders and terminals
 display          keeps the icon up to date
-view             types for the icon, its looks and menu rows, independent of the desktop
+view             types and pictures of the icon and menu rows, independent of the desktop
 service          finds, starts, stops and restarts the service
 login            the session token of the user
 autostart        starts the tray when the user signs in to the computer
-pystray          draws the icon, and shows it on Windows and macOS with the library pystray
+pystray          the icon on Windows and macOS, with the library pystray
 linux            (folder) the icon on Linux, over D-Bus
 """

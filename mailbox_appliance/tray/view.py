@@ -1,8 +1,11 @@
 """Types for the tray, independent of the desktop: the icon and its looks, menu rows, and their actions."""
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
+from importlib.resources import files
 from typing import Protocol
 
 
@@ -71,6 +74,21 @@ class IconLook(Enum):
     ATTENTION = "attention"
     #: The appliance is not running.
     STOPPED = "stopped"
+
+
+#: Sizes of the icon in pixels, up to those for high-resolution screens.
+ICON_SIZES = (16, 22, 24, 32, 48, 64)
+
+
+@cache
+def icon_pixels(size: int, look: IconLook) -> bytes:
+    """Return the icon as RGBA pixels (not premultiplied): `size` rows of `size` pixels. `size`: one of ICON_SIZES."""
+    picture = (files("mailbox_appliance.tray") / "icons" / f"{look.value}-{size}.png").read_bytes()
+    # As packaging/icons/draw writes them: one block of data, and a zero before each row.
+    begin = picture.index(b"IDAT") + 4
+    rows = zlib.decompress(picture[begin : begin + int.from_bytes(picture[begin - 8 : begin - 4])])
+    step = 4 * size + 1
+    return b"".join(rows[at + 1 : at + step] for at in range(0, len(rows), step))
 
 
 class NoTrayHost(Exception):

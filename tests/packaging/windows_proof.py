@@ -28,7 +28,7 @@ class Proof:
         self.notes = windows.local / "mailbox-appliance"
         self.program = windows.local / "Programs" / "Mailbox Appliance"
         icons = windows.given / "icons"
-        subprocess.run([sys.executable, ROOT / "packaging" / "icons" / "draw", icons, "64"], check=True)
+        subprocess.run([sys.executable, ROOT / "packaging" / "icons" / "draw", icons], check=True)
         for version in (OLD, NEW):
             self._release(version, icons / "mailbox-appliance.ico")
 

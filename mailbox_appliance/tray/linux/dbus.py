@@ -23,8 +23,7 @@ from jeepney.bus_messages import message_bus
 from jeepney.io.blocking import prep_socket
 from jeepney.low_level import calc_msg_size
 
-from mailbox_appliance.tray.pystray import draw_icon
-from mailbox_appliance.tray.view import IconLook
+from mailbox_appliance.tray.view import IconLook, icon_pixels
 
 log = logging.getLogger(__name__)
 
@@ -237,4 +236,4 @@ def _icon_image_data() -> tuple[int, int, int, bool, int, int, bytes]:
 
     In this order: width, height, bytes per row, whether it has opacity, bits per color, number of colors, pixels.
     """
-    return _SIZE, _SIZE, _SIZE * 4, True, 8, 4, draw_icon(_SIZE, IconLook.WELL)
+    return _SIZE, _SIZE, _SIZE * 4, True, 8, 4, icon_pixels(_SIZE, IconLook.WELL)

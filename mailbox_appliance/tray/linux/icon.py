@@ -23,8 +23,8 @@ from jeepney.bus_messages import message_bus
 from mailbox_appliance.tray.linux import menu
 from mailbox_appliance.tray.linux.dbus import BusUnavailable, SessionBus, bus_address, make_notification, to_bus_text
 from mailbox_appliance.tray.linux.menu import MenuCallRefused, Reply, Variant
-from mailbox_appliance.tray.pystray import draw_icon
 from mailbox_appliance.tray.view import (
+    ICON_SIZES,
     NAME,
     TITLE,
     Icon,
@@ -34,6 +34,7 @@ from mailbox_appliance.tray.view import (
     OnClick,
     OnOpen,
     default_action,
+    icon_pixels,
 )
 
 log = logging.getLogger(__name__)
@@ -45,8 +46,6 @@ PATH = "/StatusNotifierItem"
 MENU_PATH = "/MenuBar"
 _PROPERTIES = "org.freedesktop.DBus.Properties"
 _BUS = "org.freedesktop.DBus"
-#: Icon sizes that panels use, up to those for high-resolution screens.
-_SIZES = (16, 22, 24, 32, 48, 64)
 _ASKED = (HeaderFields.path, HeaderFields.interface, HeaderFields.member, HeaderFields.signature)
 _TOLD = (HeaderFields.sender, HeaderFields.interface, HeaderFields.member, HeaderFields.signature)
 #: Methods of the icon, with the types of their arguments and results; only `Activate`, a click, has an effect.
@@ -169,7 +168,7 @@ class StatusNotifierIcon:
         return "v", (known[body[1]],)
 
     def _item(self) -> dict[str, Variant]:
-        sizes = [(size, size, _to_argb(draw_icon(size, self._look))) for size in _SIZES]
+        sizes = [(size, size, _to_argb(icon_pixels(size, self._look))) for size in ICON_SIZES]
         return {
             "Category": ("s", "ApplicationStatus"),
             "Id": ("s", NAME),

@@ -6,11 +6,9 @@ from importlib.resources import files
 
 import pytest
 
-from mailbox_appliance.tray.pystray import draw_icon
-from mailbox_appliance.tray.view import IconLook
+from mailbox_appliance.tray.view import ICON_SIZES, IconLook, icon_pixels
 
 BLUE, WHITE = (0x01, 0x72, 0xAD), (255, 255, 255)
-SIZES = (16, 22, 24, 32, 48, 64)
 
 
 def pixel(drawn: bytes, size: int, x: float, y: float) -> tuple[int, ...]:
@@ -24,9 +22,9 @@ def opaque(drawn: bytes) -> Counter[tuple[int, ...]]:
     return Counter(tuple(drawn[at : at + 3]) for at in range(0, len(drawn), 4) if drawn[at + 3] == 255)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", ICON_SIZES)
 def test_it_is_an_envelope_on_a_rounded_square(size: int) -> None:
-    drawn = draw_icon(size, IconLook.WELL)
+    drawn = icon_pixels(size, IconLook.WELL)
     assert len(drawn) == size * size * 4
     assert pixel(drawn, size, 0, 0)[3] < 64, "a corner is round"
     assert pixel(drawn, size, 16, 3) == (*BLUE, 255)
@@ -43,10 +41,10 @@ def test_its_ground_is_that_of_the_console_icon() -> None:
     assert bytes.fromhex(ground[1]) == bytes(BLUE)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", ICON_SIZES)
 def test_each_look_is_told_apart(size: int) -> None:
     well, attention, stopped = (
-        opaque(draw_icon(size, look)) for look in (IconLook.WELL, IconLook.ATTENTION, IconLook.STOPPED)
+        opaque(icon_pixels(size, look)) for look in (IconLook.WELL, IconLook.ATTENTION, IconLook.STOPPED)
     )
     assert well[BLUE] > size * size // 3
     assert attention[(0xFF, 0xB0, 0x00)] > size * size // 12, "an amber dot"
@@ -58,6 +56,6 @@ def test_each_look_is_told_apart(size: int) -> None:
 
 def test_it_is_the_same_from_left_and_right() -> None:
     size = 48
-    drawn = draw_icon(size, IconLook.WELL)
+    drawn = icon_pixels(size, IconLook.WELL)
     for y in range(32):
         assert [pixel(drawn, size, x, y) for x in (2, 9, 13)] == [pixel(drawn, size, 31.99 - x, y) for x in (2, 9, 13)]
