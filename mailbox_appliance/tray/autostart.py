@@ -8,14 +8,12 @@ import contextlib
 import errno
 import importlib
 import itertools
-import os
 import plistlib
 import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -89,9 +87,7 @@ class Autostart:
     @property
     def is_ours(self) -> bool:
         """Whether the tray starts at login for the data directory of this object, not for another one."""
-        return self.is_enabled and _resolve_data_dir(_data_dir_of(tuple(self.command))) == _resolve_data_dir(
-            self._data_dir
-        )
+        return self.is_enabled and _resolve(_data_dir_of(self.command)) == _resolve(self._data_dir)
 
     @property
     def command(self) -> list[str]:
@@ -182,12 +178,12 @@ def _without_console_window(own: str, platform: str) -> str:
     return str(Path(own).with_name(name)) if name and Path(own).with_name(name).is_file() else own
 
 
-def _data_dir_of(command: tuple[str, ...]) -> str | None:
+def _data_dir_of(command: Sequence[str]) -> str | None:
     """Return the value of `--data-dir` in a command; None if the command has no such option."""
     return next((value for option, value in itertools.pairwise(command) if option == _DATA_DIR), None)
 
 
-def _resolve_data_dir(data_dir: str | None) -> Path | None:
+def _resolve(data_dir: str | None) -> Path | None:
     if data_dir is not None:
         return Path(data_dir).absolute()
     try:
@@ -207,6 +203,37 @@ def _cannot_change_failure(wanted: str, place: str, error: OSError) -> Failure:
     why = (error.strerror or type(error).__name__).removesuffix(".")
     told = f"Could not turn start at login {wanted}: {place}: {why}."
     return Failure("autostart_refused", told, INTERNAL)
+
+
+class _FileItem:
+    """A login item in a file of its own."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    @property
+    def location(self) -> str:
+        """The path of the file."""
+        return str(self._file)
+
+    def remove(self) -> None:
+        """Delete the file, if it exists."""
+        self._file.unlink(missing_ok=True)
+
+    def _replace(self, content: bytes) -> None:
+        """Replace the file in one step. Other users may read the new file. If it is a link, its target is replaced."""
+        ownership.make_folder(self._file.parent)
+        target = self._file.resolve()
+        with tempfile.NamedTemporaryFile(prefix=f".{target.name}.", dir=target.parent, delete=False) as stream:
+            made = Path(stream.name)
+            try:
+                stream.write(content)
+                stream.flush()
+                made.chmod(0o644)
+                made.replace(target)
+            except BaseException:
+                made.unlink(missing_ok=True)
+                raise
 
 
 # --- Linux desktops: `autostart/mailbox-appliance.desktop` (XDG Desktop Application Autostart) ---
@@ -280,16 +307,11 @@ def _split_exec_line(text: str) -> Iterator[str]:
         yield unmarked.replace("%%", "%")
 
 
-class DesktopEntry:
+class DesktopEntry(_FileItem):
     """The login item on Linux: a desktop entry in the user's autostart folder."""
 
     def __init__(self, config_folder: Path) -> None:
-        self._file = config_folder / "autostart" / _NAME
-
-    @property
-    def location(self) -> str:
-        """The path of the desktop entry."""
-        return str(self._file)
+        super().__init__(config_folder / "autostart" / _NAME)
 
     def find(self) -> LoginItem | None:
         """Return the login item in the file; None if the file cannot be read.
@@ -306,18 +328,10 @@ class DesktopEntry:
         return LoginItem(command, is_on=bool(command) and not off)
 
     def write(self, command: Sequence[str]) -> None:
-        """Replace the whole file by an enabled item with this command.
-
-        If the file is a link, its target is replaced.
-        """
-        ownership.make_folder(self._file.parent)
+        """Replace the whole file by an enabled item with this command."""
         # If the program is gone, as after its package was removed, the desktop starts nothing and reports nothing.
         entry = _ENTRY.format(_escape(command[0]), exec_line(command))
-        write_desktop_file(self._file.resolve(), entry.encode("utf-8", "surrogateescape"))
-
-    def remove(self) -> None:
-        """Delete the desktop entry, if it exists."""
-        self._file.unlink(missing_ok=True)
+        self._replace(entry.encode("utf-8", "surrogateescape"))
 
 
 def _parse_keys(text: str) -> dict[str, str]:
@@ -328,28 +342,13 @@ def _parse_keys(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def write_desktop_file(file: Path, content: bytes) -> None:
-    """Replace a file in one step. Other users may read the new file."""
-    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
 # --- macOS: a property list in `~/Library/LaunchAgents` (launchd.plist(5)) ---
 
 
 LABEL = "org.mailboxappliance.tray"
 
 
-class LaunchAgent:
+class LaunchAgent(_FileItem):
     """The login item on macOS: a launch agent of this user. It takes effect at the next login.
 
     `launchctl` is not used to load or unload it: loading would start a second tray at once, and unloading would end the
@@ -357,12 +356,7 @@ class LaunchAgent:
     """
 
     def __init__(self, home: Path) -> None:
-        self._file = home / "Library" / "LaunchAgents" / f"{LABEL}.plist"
-
-    @property
-    def location(self) -> str:
-        """The path of the property list."""
-        return str(self._file)
+        super().__init__(home / "Library" / "LaunchAgents" / f"{LABEL}.plist")
 
     def find(self) -> LoginItem | None:
         """Return the login item in the property list; None if the file cannot be read."""
@@ -370,8 +364,6 @@ class LaunchAgent:
             values: Any = plistlib.loads(files.read_regular(self._file, _LARGEST))
             command = tuple(str(argument) for argument in values["ProgramArguments"])
             return LoginItem(command, is_on=values.get("RunAtLoad") is True and values.get("Disabled") is not True)
-        except FileNotFoundError:
-            return None
         except Exception:  # noqa: BLE001 - whatever a damaged file makes plistlib raise, launchd starts nothing from it
             return None
 
@@ -388,12 +380,7 @@ class LaunchAgent:
             # Only with a desktop, not for a login over SSH.
             "LimitLoadToSessionType": "Aqua",
         }
-        self._file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        write_desktop_file(self._file.resolve(), plistlib.dumps(values))
-
-    def remove(self) -> None:
-        """Delete the property list, if it exists."""
-        self._file.unlink(missing_ok=True)
+        self._replace(plistlib.dumps(values))
 
 
 # --- Windows: a value below the `Run` key of the user, which needs no administrator ---
@@ -407,31 +394,15 @@ APPROVED = r"Software\Microsoft\Windows\CurrentVersion\Explorer\StartupApproved\
 LONGEST = 260
 
 
-class Registry(Protocol):
-    """The functions and constants of the module `winreg` that this module uses, as a protocol."""
-
-    HKEY_CURRENT_USER: int
-    KEY_READ: int
-    KEY_SET_VALUE: int
-    REG_SZ: int
-
-    def OpenKey(self, key: Any, sub_key: str, reserved: int, access: int) -> AbstractContextManager[Any]: ...  # noqa: N802
-    def CreateKey(self, key: Any, sub_key: str) -> AbstractContextManager[Any]: ...  # noqa: N802
-    def QueryValueEx(self, key: Any, name: str) -> tuple[Any, int]: ...  # noqa: N802
-    def SetValueEx(self, key: Any, name: str, reserved: int, type: int, value: Any) -> None: ...  # noqa: N802, A002
-    def DeleteValue(self, key: Any, name: str) -> None: ...  # noqa: N802
-
-
-def load_registry() -> Registry:
+def load_registry() -> Any:
     """Return the module `winreg`, the registry of this computer."""
-    found: Registry = importlib.import_module("winreg")
-    return found
+    return importlib.import_module("winreg")
 
 
 class RunKey:
     """The login item on Windows: a value under the registry key `Run` of this user."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Any) -> None:
         self._registry = registry
 
     @property

@@ -6,6 +6,7 @@ kept until the user signs in or out on this computer, so that the keychain does 
 
 import threading
 from collections.abc import Mapping
+from concurrent.futures import Future, wait
 
 from mailbox_appliance.client.errors import ACCESS, Failure
 from mailbox_appliance.client.tokens import TokenStore
@@ -25,31 +26,33 @@ class TrayLogin:
     def __init__(self, tokens: TokenStore, key: str, environment: Mapping[str, str], clock: Clock) -> None:
         self._tokens, self._key, self._clock = tokens, key, clock
         self._given = environment.get(TOKEN_VARIABLE, "").strip() or None
-        self._reading: _TokenRead | None = None
+        self._reading: Future[str | None] | None = None
         self._stamp: object = None
         self._refused: str | None = None
-        self._again_at, self._wait = 0.0, _AGAIN_AFTER
+        self.retry_keychain()
 
     @property
     def access(self) -> AccessLevel:
         """The tray's access while there is no token: LOCKED if a keychain cannot be read, else NOBODY."""
-        failure = self._failure
-        return AccessLevel.LOCKED if failure is not None and failure.code == "keychain_locked" else AccessLevel.NOBODY
+        try:
+            self._read_token()
+        except Failure as failure:
+            return AccessLevel.LOCKED if failure.code == "keychain_locked" else AccessLevel.NOBODY
+        return AccessLevel.NOBODY
 
     @property
     def token(self) -> str:
         """The token. Raises Failure with the reason if it is not known."""
-        if (failure := self._failure) is not None:
-            raise failure
-        found = self._known_token
+        found = self._read_token()
         if found is None or found == self._refused:
-            raise _not_logged_in()
+            message = "You are not signed in on this computer. Choose “Sign in…” in the menu."
+            raise Failure("unauthenticated", message, ACCESS)
         return found
 
     def find_token(self) -> str | None:
         """Return the token; None if it is not known. If it must be read again, do that and wait for a short time."""
         if self.is_due:
-            self._start_read().wait(PATIENCE)
+            wait([self._start_read()], PATIENCE)
         try:
             return self.token
         except Failure:
@@ -76,64 +79,32 @@ class TrayLogin:
             return False
         if self._reading is None or self._tokens.version != self._stamp:
             return True
-        failure = self._reading.failure
-        return failure is not None and not self._reading.is_running and self._clock.monotonic() >= self._again_at
+        has_failed = self._reading.done() and self._reading.exception() is not None
+        return has_failed and self._clock.monotonic() >= self._again_at
 
-    def _start_read(self) -> "_TokenRead":
+    def _start_read(self) -> "Future[str | None]":
         self._stamp = self._tokens.version  # before the read, so that a token stored during it is read again
         self._again_at = self._clock.monotonic() + self._wait
         self._wait = min(self._wait * 2, _AGAIN_AT_MOST)
-        self._reading = _TokenRead(self._tokens, self._key)
+        self._reading = Future()
+        reading = (self._reading, self._tokens, self._key)
+        threading.Thread(target=_read_into, args=reading, name="log-in", daemon=True).start()
         return self._reading
 
-    @property
-    def _known_token(self) -> str | None:
-        if self._given is not None:
+    def _read_token(self) -> str | None:
+        reading = self._reading
+        if self._given is not None or reading is None:
             return self._given
-        return None if self._reading is None else self._reading.token
-
-    @property
-    def _failure(self) -> Failure | None:
-        reading = None if self._given is not None else self._reading
-        if reading is None:
-            return None
-        return _keychain_locked() if reading.is_running else reading.failure
+        if not reading.done():
+            message = "The keychain with your session has not answered yet. Unlock it if it asks for that."
+            raise Failure("keychain_locked", message, ACCESS)
+        return reading.result()
 
 
-class _TokenRead:
-    """A thread that reads the token once, and its result."""
-
-    def __init__(self, tokens: TokenStore, key: str) -> None:
-        self.token: str | None = None
-        self.failure: Failure | None = None
-        self._is_over = threading.Event()
-        threading.Thread(target=self._read, args=(tokens, key), name="log-in", daemon=True).start()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the thread is still reading."""
-        return not self._is_over.is_set()
-
-    def wait(self, seconds: float) -> None:
-        """Wait until the thread has ended, at most `seconds`."""
-        self._is_over.wait(seconds)
-
-    def _read(self, tokens: TokenStore, key: str) -> None:
-        try:
-            self.token = tokens.find(key)
-        except Failure as failure:
-            self.failure = failure
-        except OSError as error:
-            self.failure = Failure("local_file_damaged", f"The session cannot be read: {error}", ACCESS)
-        finally:
-            self._is_over.set()
-
-
-def _not_logged_in() -> Failure:
-    message = "You are not signed in on this computer. Choose “Sign in…” in the menu."
-    return Failure("unauthenticated", message, ACCESS)
-
-
-def _keychain_locked() -> Failure:
-    message = "The keychain with your session has not answered yet. Unlock it if it asks for that."
-    return Failure("keychain_locked", message, ACCESS)
+def _read_into(reading: "Future[str | None]", tokens: TokenStore, key: str) -> None:
+    try:
+        reading.set_result(tokens.find(key))
+    except OSError as error:
+        reading.set_exception(Failure("local_file_damaged", f"The session cannot be read: {error}", ACCESS))
+    except Exception as error:  # noqa: BLE001 - raised where the token is used
+        reading.set_exception(error)
