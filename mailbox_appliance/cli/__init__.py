@@ -9,7 +9,6 @@ groups           command groups, global options, shell completion
 command_table    commands that are one REST call each; pages and progress
 context          the context of a command: options, the appliance, passphrases
 inputs           the input of a command: JSON, files, times, lists of messages, members
-message_options  a message from options
 output           JSON, tables and texts; exit codes and hints for delivery statuses
 files            downloads, saved under safe names
 terminal         streams, prompts, progress bars

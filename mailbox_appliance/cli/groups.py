@@ -15,6 +15,10 @@ FORMATS = ("json", "table", "ndjson")
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 _EMPTY = "The value must not be empty."
 _EPILOG = "Global options: --instance, --data-dir, --format. See `mailbox-appliance --help`."
+#: Characters that no shell treats specially.
+_HARMLESS = re.compile(r"[\w.:/\[\]~%+-]+", re.ASCII)
+#: Values of the metavar ROLE.
+_FOLDERS = ("inbox", "archive", "drafts", "sent", "spam", "trash")
 #: The file in `commands/` that defines a command, and the command's summary.
 Entry = tuple[str, str]
 
@@ -26,10 +30,11 @@ def _store_global_option(context: click.Context, parameter: click.Parameter, val
         setattr(context.find_object(Invocation), str(parameter.name), value)
 
 
-def complete_instances(context: click.Context, _parameter: click.Parameter, begun: str) -> "list[CompletionItem]":
+def complete_instances(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete the name of an appliance that this user signed in to. `begun`: the text typed so far."""
-
-    return complete_instance_names(context, begun)
+    invocation = context.find_object(Invocation)
+    known = [] if invocation is None else [one.name for one in invocation.instances().list()]
+    return [CompletionItem(one) for one in ("local", *known) if one.startswith(begun) and _HARMLESS.fullmatch(one)]
 
 
 class _TextParam(click.types.StringParamType):
@@ -41,9 +46,15 @@ class _TextParam(click.types.StringParamType):
             self.fail(_EMPTY, param, ctx)
         return super().convert(value, param, ctx)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
-
-        return complete_value(param.metavar or "", incomplete)
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Return values that fit a placeholder such as FILE or ROLE. No request is made."""
+        kinds = (param.metavar or "").strip("[].").split("|")
+        if any(kind == "FILE" or kind.endswith("-FILE") for kind in kinds):
+            return [CompletionItem(incomplete, type="file")]
+        if "DIR" in kinds:
+            return [CompletionItem(incomplete, type="dir")]
+        words = _FOLDERS if "ROLE" in kinds else ()
+        return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
 class _WithExample(click.Command):
@@ -66,14 +77,24 @@ def command_words(context: click.Context) -> tuple[str, ...]:
     return tuple(words)
 
 
+def _hidden_options(command: click.Command, begun: str) -> list[CompletionItem]:
+    """Return the global options that begin with `begun`, which the help of a command hides."""
+    return [
+        CompletionItem(name, help=one.help)
+        for one in command.params
+        if isinstance(one, click.Option) and one.hidden and begun and not begun[0].isalnum()
+        for name in one.opts
+        if name.startswith(begun)
+    ]
+
+
 class _Command(_WithExample):
     """A command with better Tab completion: it offers option names even before a `-` is typed, and also the global
     options, which the help of the command does not list.
     """
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-
-        return super().shell_complete(ctx, incomplete or "-") + complete_hidden_options(self, incomplete or "-")
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return super().shell_complete(ctx, incomplete or "-") + _hidden_options(self, incomplete or "-")
 
 
 class _Commands(_WithExample, click.Group):
@@ -103,9 +124,8 @@ class _Group(_Commands):
         """Return the command names in the order in which they were added, not sorted."""
         return list(self.commands)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-
-        return super().shell_complete(ctx, incomplete) + complete_hidden_options(self, incomplete)
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return super().shell_complete(ctx, incomplete) + _hidden_options(self, incomplete)
 
 
 def global_options(*, hidden: bool) -> list[click.Parameter]:
@@ -221,10 +241,8 @@ class Root(_Commands):
         assert isinstance(found, click.Command)  # noqa: S101 - a test walks the table
         return found
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands and options that begin with the text `incomplete`, without importing the commands."""
-        from click.shell_completion import CompletionItem
-
         found = [one for one in self.list_commands(ctx) if one.startswith(incomplete)]
         options = click.Command.shell_complete(self, ctx, incomplete)
         return [CompletionItem(one, help=self._entries[one][1]) for one in found] + options
@@ -252,8 +270,9 @@ def walk(root: Root) -> Iterator[tuple[tuple[str, ...], click.Command]]:
 #
 # They call the program as it is written in the line, so each installed program completes itself.
 #
-# click's own scripts join words with spaces and split them again, and do not know that bash splits at `:` and `=`,
-# which names of instances contain. These scripts pass the line unchanged.
+# click's own scripts (8.5) join words with spaces and split them again. In none of the three shells do they complete
+# `--option=value`, where zsh even replaces the option, and in bash no name with a `:`. These scripts pass the line
+# unchanged.
 
 
 _BASH = r"""# Completion of mailbox-appliance for bash. With bash-completion, save it as
@@ -332,7 +351,7 @@ SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 #
 # The script calls the program with three variables in its environment:
 #
-#     _MAILBOX_APPLIANCE_COMPLETE   SHELL_complete; SHELL_source prints the script, as `completion SHELL` does
+#     _MAILBOX_APPLIANCE_COMPLETE   SHELL_complete
 #     _MAILBOX_APPLIANCE_LINE       the command line up to the cursor
 #     _MAILBOX_APPLIANCE_BREAKS     bash only: characters at which it begins a new word, also inside one of ours
 #
@@ -345,10 +364,6 @@ _VARIABLE = "_MAILBOX_APPLIANCE_COMPLETE"
 _CURSOR = "\x1f"
 #: Redirections such as `>` and `2>>`, which belong to the shell together with the word after them.
 _REDIRECTION = re.compile(r"\d*(<|>>?|&>>?|>\|)&?")
-#: Characters that no shell treats specially.
-_HARMLESS = re.compile(r"[\w.:/\[\]~%+-]+", re.ASCII)
-#: Values of the metavar ROLE.
-_FOLDERS = ("inbox", "archive", "drafts", "sent", "spam", "trash")
 
 
 def answer_completion(instruction: str, root: Root, invocation: Invocation) -> int:
@@ -357,10 +372,10 @@ def answer_completion(instruction: str, root: Root, invocation: Invocation) -> i
     After any failure it returns 1 and has printed nothing.
     """
     shell, _, wanted = instruction.partition("_")
+    if shell not in SCRIPTS or wanted != "complete":
+        return 1
     try:
-        script = SCRIPTS[shell]
-        completion = _Completion(root, invocation, is_bash=shell == "bash")
-        invocation.terminal.write(script if wanted == "source" else completion.complete())
+        invocation.terminal.write(_Completion(root, invocation, is_bash=shell == "bash").complete())
     except (Exception, KeyboardInterrupt):  # noqa: BLE001 - a complaint would stand amid somebody's line
         return 1
     return 0
@@ -416,38 +431,3 @@ def _without_redirections(words: list[str]) -> list[str]:
             kept.append(word)
         skip = bool(is_one and is_one.end() == len(word))
     return kept
-
-
-def complete_value(metavar: str, begun: str) -> list[CompletionItem]:
-    """Return values that fit a placeholder such as FILE or ROLE and begin with `begun`. No request is made."""
-    kinds = metavar.strip("[].").split("|")
-    if any(kind == "FILE" or kind.endswith("-FILE") for kind in kinds):
-        return [CompletionItem(begun, type="file")]
-    if "DIR" in kinds:
-        return [CompletionItem(begun, type="dir")]
-    words = _FOLDERS if "ROLE" in kinds else ()
-    return [CompletionItem(word) for word in words if word.startswith(begun)]
-
-
-def complete_instance_names(context: click.Context, begun: str) -> list[CompletionItem]:
-    """Return the names of the appliances that this user signed in to and that begin with `begun`.
-
-    The list is empty if the names cannot be read.
-    """
-    invocation = context.find_object(Invocation)
-    known = [] if invocation is None else [one.name for one in invocation.instances().list()]
-    return [CompletionItem(one) for one in ("local", *known) if one.startswith(begun) and _HARMLESS.fullmatch(one)]
-
-
-def complete_hidden_options(command: click.Command, begun: str) -> list[CompletionItem]:
-    """Return the global options that begin with `begun`.
-
-    The help of a command hides them, but every command accepts them.
-    """
-    return [
-        CompletionItem(name, help=one.help)
-        for one in command.params
-        if isinstance(one, click.Option) and one.hidden and begun and not begun[0].isalnum()
-        for name in one.opts
-        if name.startswith(begun)
-    ]

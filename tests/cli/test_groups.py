@@ -153,7 +153,6 @@ def test_what_goes_wrong_is_silent(cli: CommandLine) -> None:
 @pytest.mark.parametrize("shell", SCRIPTS)
 def test_the_script_is_printed_and_can_be_read(shell: str, cli: CommandLine) -> None:
     script = cli("completion", shell).out
-    assert script == cli(environment={"_MAILBOX_APPLIANCE_COMPLETE": f"{shell}_source"}).out
     file = cli.folder / "script"
     file.write_text(script)
     subprocess.run((shell, "-n", str(file)), check=True, timeout=30)

@@ -2,16 +2,195 @@
 
 import re
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mailbox_appliance.cli import message_options, output
+from mailbox_appliance.cli import inputs, output
 from mailbox_appliance.cli.command_table import ACCOUNT, ALL_PAGES, Call, Given, Row, execute
 from mailbox_appliance.cli.context import Invocation
 from mailbox_appliance.cli.groups import command, group
-from mailbox_appliance.cli.inputs import INPUT_OPTION
+from mailbox_appliance.cli.inputs import (
+    INPUT_OPTION,
+    LARGEST_ATTACHMENTS,
+    given_options,
+    read_file,
+    read_text,
+    too_large_failure,
+)
 from mailbox_appliance.client.errors import wrong_usage
+
+if TYPE_CHECKING:
+    from mailbox_appliance.cli.terminal import Terminal
+
+# --- A message from options: for send, preview, forward and drafts ---
+
+
+#: `Name <a@b>` or `<a@b>` (RFC 5322 3.4); the server checks the address itself.
+_NAMED = re.compile(r"\s*(?P<name>.*?)\s*<(?P<email>[^<>]*)>\s*", re.DOTALL)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+#: Signs of a second address outside quotation marks: in a name, and in an address without a name.
+_MORE_NAMED, _MORE_PLAIN = re.compile(r"[<>@]"), re.compile(r"@.*[,;\s<>].*@", re.DOTALL)
+_BESIDE_THE_BODY = ("account", "idempotency_key")
+
+#: The options of a message, for sending and for drafts.
+MESSAGE_OPTIONS: tuple[click.Parameter, ...] = (
+    click.Option(["--to"], multiple=True, metavar="ADDRESS", help="Recipient, a@b or 'Name <a@b>' (repeatable)."),
+    click.Option(["--cc"], multiple=True, metavar="ADDRESS", help="Cc recipient (repeatable)."),
+    click.Option(["--bcc"], multiple=True, metavar="ADDRESS", help="Bcc recipient (repeatable)."),
+    click.Option(["--from", "from_"], metavar="ADDRESS", help="Sender (default: the mailbox's own address)."),
+    click.Option(["--subject"], metavar="TEXT", help="Subject."),
+    click.Option(["--text"], metavar="TEXT", help="Plain text of the message."),
+    click.Option(["--text-file"], metavar="FILE|-", help="Plain text from a file or stdin."),
+    click.Option(["--html-file"], metavar="FILE|-", help="HTML version from a file or stdin."),
+    click.Option(["--attach"], multiple=True, metavar="FILE", help="File to attach (repeatable)."),
+    click.Option(["--reply-to"], metavar="MESSAGE-ID", help="Message to reply to."),
+    click.Option(["--reply-all"], is_flag=True, help="Reply to everyone who received that message."),
+)
+SEND_AT = click.Option(
+    ["--send-at"], metavar="TIME", help=f"Time to send, at most 366 days ahead: {inputs.MOMENT_FORMS}."
+)
+#: Recipients, the text above a forward, and attachments.
+FORWARD_OPTIONS: tuple[click.Parameter, ...] = (
+    *MESSAGE_OPTIONS[:2],
+    click.Option(["--from", "from_"], metavar="ADDRESS", help="Sender (default: the mailbox's own address)."),
+    click.Option(["--comment"], metavar="TEXT", help="Text above the forwarded message."),
+    click.Option(["--comment-file"], metavar="FILE|-", help="Text above it, from a file or stdin."),
+    click.Option(["--no-attachments"], is_flag=True, help="Omit its attachments, except images in the text."),
+)
+
+
+def parse_address(text: str, option: str = "--to") -> dict[str, str]:
+    """Parse one address, `a@b` or `Name <a@b>`, into an address for the API. The name may be in quotation marks.
+
+    `option`: the option that error messages name. Raises Failure if the text has several addresses: the first ones
+    would be read as a name, and their owners would get no message.
+    """
+    named = _NAMED.fullmatch(text)
+    name, email = (named["name"], named["email"].strip()) if named else ("", text.strip())
+    if _MORE_NAMED.search(_QUOTED.sub("", name)) or _MORE_PLAIN.search(_QUOTED.sub("", email)):
+        raise wrong_usage(
+            f"{option} takes one address, a@b or 'Name <a@b>'. Repeat the option for more. Put a name with @, < or >"
+            " in quotation marks: '\"Name @ work\" <a@b>'.",
+            f"option:{option}",
+        )
+    if quoted := _QUOTED.fullmatch(name):
+        name = re.sub(r"\\(.)", r"\1", quoted[1], flags=re.DOTALL)
+    return {"email": email, **({"name": name} if name else {})}
+
+
+def _parse_recipients(given: Given, *names: str) -> dict[str, Any]:
+    return {name: [parse_address(text, f"--{name}") for text in given[name]] or None for name in names}
+
+
+def _parse_sender(given: Given) -> str | None:
+    if given["from_"] is not None:
+        parse_address(given["from_"], "--from")
+    written: str | None = given["from_"]
+    return written
+
+
+def message_body(invocation: Invocation, given: Given) -> dict[str, Any]:
+    """Return the request body to send: a saved draft, or a message from the options."""
+    if given.get("draft") is not None:
+        if others := given_options(given, "draft", "send_at", *_BESIDE_THE_BODY):
+            message = f"--draft is the whole message and cannot be combined with {', '.join(others)}."
+            raise wrong_usage(message, "option:--draft")
+        return draft_body(invocation, {**given, "draft_id": given["draft"]})
+    if given["reply_all"] and given["reply_to"] is None:
+        raise wrong_usage("--reply-all requires --reply-to MESSAGE-ID.", "option:--reply-all")
+    return _without_none(
+        {
+            "from": _parse_sender(given),
+            **_parse_recipients(given, "to", "cc", "bcc"),
+            "subject": given["subject"],
+            "body": _content(invocation.terminal, given),
+            "replyToMessageId": given["reply_to"],
+            "replyAll": given["reply_all"] or None,
+            "attachments": read_attachments(given["attach"]) or None,
+            "sendAt": _send_at(given),
+        }
+    )
+
+
+def draft_body(_invocation: Invocation, given: Given) -> dict[str, Any]:
+    """Return the request body that sends a saved draft."""
+    return _without_none({"draftId": given["draft_id"], "sendAt": _send_at(given)})
+
+
+def forward_body(invocation: Invocation, given: Given) -> dict[str, Any]:
+    """Return the request body that forwards a message."""
+    if not given["to"]:
+        raise wrong_usage("Missing recipient: add --to ADDRESS.", "option:--to")
+    return _without_none(
+        {
+            **_parse_recipients(given, "to", "cc"),
+            "from": _parse_sender(given),
+            "comment": _text_or_file(invocation.terminal, given, "comment"),
+            "includeAttachments": False if given["no_attachments"] else None,
+        }
+    )
+
+
+def _send_at(given: Given) -> str | None:
+    text = given.get("send_at")
+    return None if text is None else inputs.parse_moment(text, "--send-at")
+
+
+def _content(terminal: "Terminal", given: Given) -> dict[str, str]:
+    if given["text_file"] == "-" == given["html_file"]:
+        raise wrong_usage("Only one of --text-file and --html-file can read the standard input.", "option:--html-file")
+    text = _text_or_file(terminal, given, "text")
+    html = read_text(terminal, given["html_file"]) if given["html_file"] is not None else None
+    return _without_none({"text": text, "html": html})
+
+
+def _text_or_file(terminal: "Terminal", given: Given, name: str) -> str | None:
+    text: str | None = given[name]
+    file = given[f"{name}_file"]
+    if file is None:
+        return text
+    if text is not None:
+        raise wrong_usage(f"--{name} and --{name}-file cannot be combined.", f"option:--{name}-file")
+    return read_text(terminal, file)
+
+
+def read_attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
+    """Return the named files as attachments for the API.
+
+    Raises Failure if together they exceed the size limit of a message.
+    """
+    import mimetypes
+    from base64 import b64encode
+    from pathlib import Path
+
+    left, found = LARGEST_ATTACHMENTS, []
+    for name in names:
+        if name == "-":
+            told = "--attach takes files. Only --text-file, --html-file and --input can read the standard input."
+            raise wrong_usage(told, "option:--attach")
+        content = read_file(Path(name), left)
+        left -= len(content)
+        if left < 0:
+            raise too_large_failure("The size of all attachments", LARGEST_ATTACHMENTS)
+        kind, encoding = mimetypes.guess_type(name)
+        found.append(
+            {
+                "filename": Path(name).name,
+                # A compressed file is sent with the type of the archive, not of its contents.
+                "mimeType": kind if kind and not encoding else "application/octet-stream",
+                "content": b64encode(content).decode("ascii"),
+            }
+        )
+    return found
+
+
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+# --- `emails send`, `preview`, `forward` and deliveries ---
+
 
 #: The API accepts 1 to 255 printable ASCII characters without spaces; RFC 9110 5.5 would allow more.
 _KEY = re.compile(r"[!-~]{1,255}")
@@ -62,16 +241,16 @@ DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be sen
 OPERATION = click.Argument(["operation_id"])
 DRAFT = click.Argument(["draft_id"])
 SEND_OPTIONS: tuple[click.Parameter, ...] = (
-    *message_options.MESSAGE_OPTIONS,
+    *MESSAGE_OPTIONS,
     click.Option(["--draft"], metavar="ID", help="Saved draft to send; only --send-at can be added."),
-    message_options.SEND_AT,
+    SEND_AT,
     INPUT_OPTION,
 )
 SEND = _sending_row(
     "send",
     _SEND,
     "Send a message, now or later.",
-    message_options.message_body,
+    message_body,
     ACCOUNT,
     IDEMPOTENCY_KEY,
     DRY_RUN,
@@ -83,7 +262,7 @@ PREVIEW = Row(
     "Show the message and recipients that a send would use.\n\nNothing is sent. An invalid message fails as it would in"
     " a send; other obstacles appear as warnings.",
     (ACCOUNT, *SEND_OPTIONS),
-    body=message_options.message_body,
+    body=message_body,
     timeout=_SENDING_SECONDS,
     waiting_for="Preparing…",
 )
@@ -91,11 +270,11 @@ FORWARD = _sending_row(
     "forward",
     Call("POST", "/accounts/{accountId}/messages/{messageId}/forward"),
     "Forward a message with its attachments.",
-    message_options.forward_body,
+    forward_body,
     click.Argument(["message_id"]),
     ACCOUNT,
     click.Option(["--idempotency-key"], required=True, metavar="KEY", help=_KEY_HELP),
-    *message_options.FORWARD_OPTIONS,
+    *FORWARD_OPTIONS,
     INPUT_OPTION,
 )
 DELIVERY_ROWS = (
@@ -149,12 +328,12 @@ SEND_DRAFT = _sending_row(
     "send",
     _SEND,
     "Send a draft, now or later.\n\nOnce it was sent, it is removed from the drafts.",
-    message_options.draft_body,
+    draft_body,
     DRAFT,
     ACCOUNT,
     IDEMPOTENCY_KEY,
     DRY_RUN,
-    message_options.SEND_AT,
+    SEND_AT,
 )
 
 
@@ -184,7 +363,7 @@ DRAFT_COMMAND = _with_dry_run(SEND_DRAFT)
 
 
 _DRAFTS_PATH, _DRAFT_PATH = "/accounts/{accountId}/drafts", "/accounts/{accountId}/drafts/{draftId}"
-DRAFT_OPTIONS: tuple[click.Parameter, ...] = (ACCOUNT, *message_options.MESSAGE_OPTIONS, INPUT_OPTION)
+DRAFT_OPTIONS: tuple[click.Parameter, ...] = (ACCOUNT, *MESSAGE_OPTIONS, INPUT_OPTION)
 
 
 DRAFT_ROWS = (
@@ -201,7 +380,7 @@ DRAFT_ROWS = (
         Call("POST", _DRAFTS_PATH),
         "Save a message as a draft.",
         DRAFT_OPTIONS,
-        body=message_options.message_body,
+        body=message_body,
         view=output.render_message,
         timeout=180.0,
         waiting_for="Saving…",
@@ -211,7 +390,7 @@ DRAFT_ROWS = (
         Call("PUT", _DRAFT_PATH),
         "Replace a draft.\n\nIts ID stays. Options that are not given again are removed, including attachments.",
         (DRAFT, *DRAFT_OPTIONS),
-        body=message_options.message_body,
+        body=message_body,
         view=output.render_message,
         timeout=180.0,
         waiting_for="Saving…",
