@@ -17,7 +17,7 @@ import click
 
 from mailbox_appliance.cli import output
 from mailbox_appliance.cli.context import Invocation
-from mailbox_appliance.cli.groups import command
+from mailbox_appliance.cli.groups import command, flag, option
 from mailbox_appliance.cli.inputs import read_object, read_whole_body
 from mailbox_appliance.cli.output import look_up, one_line
 from mailbox_appliance.client.errors import ACCESS, INPUT, Failure, wrong_usage
@@ -31,23 +31,23 @@ Given = dict[str, Any]
 DEFAULT_ALL, MAX_RESULTS = 1_000, 10_000
 LARGEST_PAGE = 100
 
-ACCOUNT = click.Option(["--account"], metavar="ID|EMAIL", help="Mailbox; required if you have access to more than one.")
+ACCOUNT = option("--account", "ID|EMAIL", "Mailbox; required if you have access to more than one.")
 #: The mailbox as an argument, for commands that are about the mailbox itself.
 MAILBOX = click.Argument(["mailbox"], metavar="[ID|EMAIL]", required=False)
 PAGES = (
     click.Option(
         ["--limit"], type=click.IntRange(1, LARGEST_PAGE), help=f"Items per page, up to {LARGEST_PAGE} (default 50)."
     ),
-    click.Option(["--cursor"], metavar="CURSOR", help="Continue from this nextCursor of an earlier page."),
+    option("--cursor", "CURSOR", "Continue from this nextCursor of an earlier page."),
 )
 ALL_PAGES = (
     *PAGES,
-    click.Option(["--all", "all_pages"], is_flag=True, help=f"Fetch all pages, up to {DEFAULT_ALL:,} items."),
-    click.Option(
-        ["--max-results"],
+    flag("--all", f"Fetch all pages, up to {DEFAULT_ALL:,} items.", name="all_pages"),
+    option(
+        "--max-results",
+        "N",
+        f"Fetch all pages, up to N items (at most {MAX_RESULTS:,}).",
         type=click.IntRange(1, MAX_RESULTS),
-        metavar="N",
-        help=f"Fetch all pages, up to N items (at most {MAX_RESULTS:,}).",
     ),
 )
 _NOT_IN_QUERY = frozenset({"account", "mailbox", "all_pages", "max_results"})

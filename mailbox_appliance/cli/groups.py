@@ -159,6 +159,16 @@ def global_options(*, hidden: bool) -> list[click.Parameter]:
     ]
 
 
+def option(option_name: str, metavar: str, text: str, *, name: str | None = None, **settings: Any) -> click.Option:
+    """Return an option with a value. `metavar`: its placeholder in the help. `name`: the parameter that gets it."""
+    return click.Option([option_name, *([name] if name else [])], metavar=metavar, help=text, **settings)
+
+
+def flag(option_name: str, text: str, *, name: str | None = None) -> click.Option:
+    """Return an option without a value. `name`: the parameter that gets it."""
+    return click.Option([option_name, *([name] if name else [])], is_flag=True, help=text)
+
+
 def command(
     name: str,
     callback: Callable[..., int],

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from mailbox_appliance.cli.groups import option
 from mailbox_appliance.client.errors import INPUT, Failure, wrong_usage
 
 if TYPE_CHECKING:
@@ -25,9 +24,7 @@ _SPACES = " \t\n\r"
 _ONE_SPACE = tuple(_SPACES)
 _LONGEST_NUMBER = 1_000
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-INPUT_OPTION = click.Option(
-    ["--input", "input_"], metavar="FILE|-", help="JSON request body from a file or stdin, instead of options."
-)
+INPUT_OPTION = option("--input", "FILE|-", "JSON request body from a file or stdin, instead of options.", name="input_")
 
 
 def given_options(given: dict[str, Any], *except_for: str) -> list[str]:

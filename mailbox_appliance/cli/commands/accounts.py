@@ -21,7 +21,7 @@ from mailbox_appliance.cli.command_table import (
     wanted_mailbox,
 )
 from mailbox_appliance.cli.context import Invocation
-from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.cli.groups import command, flag, group, option
 from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, read_whole_body, require_options
 from mailbox_appliance.cli.oauth_sign_in import SignInWay
 from mailbox_appliance.client.errors import Failure, wrong_usage
@@ -46,10 +46,8 @@ ACCESS = Row(
             default=None,
             help="Share with all members, including future ones, or stop.",
         ),
-        click.Option(["--grant"], multiple=True, metavar="ID|EMAIL", help="Member to give access to (repeatable)."),
-        click.Option(
-            ["--revoke"], multiple=True, metavar="ID|EMAIL", help="Member to remove access from (repeatable)."
-        ),
+        option("--grant", "ID|EMAIL", "Member to give access to (repeatable).", multiple=True),
+        option("--revoke", "ID|EMAIL", "Member to remove access from (repeatable).", multiple=True),
         INPUT_OPTION,
     ),
 )
@@ -184,27 +182,17 @@ DISCOVER = Row(
 
 PROVIDERS = ("google", "outlook")
 _SIGN_IN_WAYS = (
-    click.Option(
-        ["--paste"], is_flag=True, help="Sign in with a browser on any computer, then paste the address where it ended."
-    ),
-    click.Option(["--device"], is_flag=True, help="Sign in by typing a code on any device (outlook only)."),
+    flag("--paste", "Sign in with a browser on any computer, then paste the address where it ended."),
+    flag("--device", "Sign in by typing a code on any device (outlook only)."),
 )
 SIGN_IN_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(
-        ["--provider"],
-        metavar="|".join(PROVIDERS),
-        help="Sign in at Google or Microsoft, without server options and password.",
-    ),
+    option("--provider", "|".join(PROVIDERS), "Sign in at Google or Microsoft, without server options and password."),
     *_SIGN_IN_WAYS,
-    click.Option(["--begin"], is_flag=True, help="Start the sign-in and print the address to open; for scripts."),
-    click.Option(
-        ["--finish"], is_flag=True, help="Finish the sign-in with the address where the browser ended, from stdin."
-    ),
+    flag("--begin", "Start the sign-in and print the address to open; for scripts."),
+    flag("--finish", "Finish the sign-in with the address where the browser ended, from stdin."),
 )
 SIGN_IN_AGAIN_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(
-        ["--sign-in"], is_flag=True, help="Sign in again even if the connection works (Google and Microsoft only)."
-    ),
+    flag("--sign-in", "Sign in again even if the connection works (Google and Microsoft only)."),
     *_SIGN_IN_WAYS,
 )
 #: The calls of a sign-in.
@@ -303,29 +291,25 @@ _VARIABLE = "MAILBOX_APPLIANCE_MAILBOX_PASSWORD"
 def _server_options(kind: str, port: str, security: str, username: str) -> tuple[click.Option, ...]:
     name, number = kind.upper(), click.IntRange(1, 65535)
     return (
-        click.Option([f"--{kind}-host"], metavar="HOST", help=f"Host name of the {name} server."),
-        click.Option([f"--{kind}-port"], type=number, metavar="PORT", help=f"Port of the {name} server{port}."),
+        option(f"--{kind}-host", "HOST", f"Host name of the {name} server."),
+        option(f"--{kind}-port", "PORT", f"Port of the {name} server{port}.", type=number),
         click.Option([f"--{kind}-security"], type=click.Choice(SECURITY), help=f"Security of {name}{security}."),
-        click.Option([f"--{kind}-username"], metavar="NAME", help=f"User name for {name}{username}."),
+        option(f"--{kind}-username", "NAME", f"User name for {name}{username}."),
     )
 
 
 PASSWORD_OPTIONS = (
-    click.Option(
-        ["--password-stdin"], is_flag=True, help="Read the password for IMAP and SMTP from the first line of stdin."
-    ),
-    click.Option(
-        ["--smtp-password-stdin"], is_flag=True, help="Read a separate SMTP password from the next line of stdin."
-    ),
+    flag("--password-stdin", "Read the password for IMAP and SMTP from the first line of stdin."),
+    flag("--smtp-password-stdin", "Read a separate SMTP password from the next line of stdin."),
 )
 ADD_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--email"], metavar="ADDRESS", help="Email address of the mailbox."),
-    click.Option(["--display-name"], metavar="NAME", help="Display name of the mailbox."),
+    option("--email", "ADDRESS", "Email address of the mailbox."),
+    option("--display-name", "NAME", "Display name of the mailbox."),
     *SIGN_IN_OPTIONS,
     *_server_options("imap", " (default: 993, or 143 without tls)", " (default tls)", " (default: the address)"),
     *_server_options("smtp", " (default: 465, or 587 without tls)", " (default tls)", " (default: the IMAP name)"),
     *PASSWORD_OPTIONS,
-    click.Option(["--owner"], metavar="ID|EMAIL", help="Member who will own the mailbox. Administrators only."),
+    option("--owner", "ID|EMAIL", "Member who will own the mailbox. Administrators only."),
     INPUT_OPTION,
 )
 RECONNECT_OPTIONS: tuple[click.Parameter, ...] = (
@@ -333,7 +317,7 @@ RECONNECT_OPTIONS: tuple[click.Parameter, ...] = (
     MAILBOX,
     *_server_options("imap", "", "", ""),
     *_server_options("smtp", "", "", ""),
-    click.Option(["--new-password"], is_flag=True, help="Prompt for a new password for IMAP and SMTP."),
+    flag("--new-password", "Prompt for a new password for IMAP and SMTP."),
     *PASSWORD_OPTIONS,
     *SIGN_IN_AGAIN_OPTIONS,
     INPUT_OPTION,
@@ -390,7 +374,7 @@ ROLES = ("sent", "drafts", "trash", "archive", "spam")
 MAP_OPTIONS: tuple[click.Parameter, ...] = (
     ACCOUNT,
     MAILBOX,
-    *(click.Option([f"--{role}"], metavar="PATH|ID", help=f"Folder for {role}.") for role in ROLES),
+    *(option(f"--{role}", "PATH|ID", f"Folder for {role}.") for role in ROLES),
     click.Option(
         ["--clear"], multiple=True, type=click.Choice(ROLES), help="Role to leave to the server again (repeatable)."
     ),
@@ -412,7 +396,7 @@ def folder_mapping_body(_invocation: Invocation, given: Given) -> Any:
 
 
 _COLUMNS = ("id", "email", "displayName", "provider", "status", "lastSyncAt")
-_EVERYBODY = click.Option(["--everybody"], is_flag=True, help="Mailboxes of all members. Administrators only.")
+_EVERYBODY = flag("--everybody", "Mailboxes of all members. Administrators only.")
 LIST = Row("list", Call("GET", "/accounts"), "List the mailboxes you have access to.", (_EVERYBODY,), _COLUMNS)
 LIST_ALL = Row("list", Call("GET", "/admin/accounts"), "", columns=("id", "ownerMemberId", *_COLUMNS[1:]))
 SHOW = Row("show", Call("GET", "/accounts/{accountId}"), "Show a mailbox.", (ACCOUNT, MAILBOX))
@@ -448,7 +432,7 @@ RENAME = Row(
     (
         ACCOUNT,
         MAILBOX,
-        click.Option(["--display-name"], required=True, metavar="NAME", help="New display name; '' removes it."),
+        option("--display-name", "NAME", "New display name; '' removes it.", required=True),
     ),
     body=lambda _, given: {"displayName": given["display_name"] or None},
 )
@@ -457,7 +441,7 @@ REMOVE = Row(
     Call("DELETE", "/accounts/{accountId}"),
     "Disconnect a mailbox and delete its stored data.\n\n"
     "The mail stays on its server. Name the mailbox, even if you have access to only one.",
-    (click.Option(["--account"], metavar="ID|EMAIL", help="Mailbox; always required here."), MAILBOX),
+    (option("--account", "ID|EMAIL", "Mailbox; always required here."), MAILBOX),
     names_mailbox=True,
 )
 FOLDERS = Row(

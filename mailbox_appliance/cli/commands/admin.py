@@ -14,7 +14,7 @@ import click
 from mailbox_appliance.cli import context, output
 from mailbox_appliance.cli.command_table import ALL_PAGES, Call, Given, Row, execute, resolve_member
 from mailbox_appliance.cli.context import Invocation, names_other_appliance
-from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.cli.groups import command, flag, group, option
 from mailbox_appliance.cli.inputs import INPUT_OPTION, require_options
 from mailbox_appliance.client import local
 from mailbox_appliance.client.errors import INPUT, INTERNAL, Failure, wrong_usage
@@ -48,9 +48,9 @@ LIST_EVENTS = Row(
     Call("GET", "/admin/audit-events"),
     "List audit events, newest first.\n\nAdministrators only, except with --mine.",
     (
-        click.Option(["--mine"], is_flag=True, help="Events that concern you; every member can list these."),
-        click.Option(["--member", "member_id"], metavar="ID|EMAIL", help="Events by or about this member."),
-        click.Option(["--action"], metavar="NAME", help="Action or kind of action, such as session.create or session."),
+        flag("--mine", "Events that concern you; every member can list these."),
+        option("--member", "ID|EMAIL", "Events by or about this member.", name="member_id"),
+        option("--action", "NAME", "Action or kind of action, such as session.create or session."),
         click.Option(["--outcome"], type=click.Choice(("success", "failure", "denied")), help="Outcome of the events."),
         *ALL_PAGES,
     ),
@@ -104,7 +104,7 @@ audit = group(
 
 
 TOKEN_VARIABLE = "MAILBOX_APPLIANCE_LICENSE_TOKEN"  # noqa: S105 - a name
-TOKEN_STDIN = click.Option(["--token-stdin"], is_flag=True, help="Read the license token from the first line of stdin.")
+TOKEN_STDIN = flag("--token-stdin", "Read the license token from the first line of stdin.")
 
 
 def license_body(invocation: Invocation, given: Given) -> Any:
@@ -140,13 +140,11 @@ _METAVAR = "|".join(_PROVIDERS)
 PROVIDER = click.Argument(["provider"], metavar=_METAVAR)
 OAUTH_APP_OPTIONS: tuple[click.Parameter, ...] = (
     PROVIDER,
-    click.Option(["--client-id"], metavar="ID", help="Client ID that the provider assigned to the app."),
-    click.Option(["--client-secret-stdin"], is_flag=True, help="Read the client secret from the first line of stdin."),
-    click.Option(["--keep-client-secret"], is_flag=True, help="Keep the saved client secret; the client ID must stay."),
-    click.Option(
-        ["--public-client"], is_flag=True, help="Register a public client without a secret; Google keeps a saved one."
-    ),
-    click.Option(["--tenant-id"], metavar="ID", help="Tenant that members belong to (outlook only)."),
+    option("--client-id", "ID", "Client ID that the provider assigned to the app."),
+    flag("--client-secret-stdin", "Read the client secret from the first line of stdin."),
+    flag("--keep-client-secret", "Keep the saved client secret; the client ID must stay."),
+    flag("--public-client", "Register a public client without a secret; Google keeps a saved one."),
+    option("--tenant-id", "ID", "Tenant that members belong to (outlook only)."),
     INPUT_OPTION,
 )
 
@@ -367,6 +365,6 @@ logs = command(
     " --format table.",
     [
         click.Option(["--lines"], type=click.IntRange(1, 10_000), default=100, help="Number of lines (default 100)."),
-        click.Option(["--follow"], is_flag=True, help="Print new lines as they are added, until interrupted."),
+        flag("--follow", "Print new lines as they are added, until interrupted."),
     ],
 )

@@ -6,7 +6,7 @@ import click
 
 from mailbox_appliance.cli.command_table import Call, Given, Row, either, resolve_account, resolve_member
 from mailbox_appliance.cli.context import Invocation
-from mailbox_appliance.cli.groups import group
+from mailbox_appliance.cli.groups import flag, group, option
 from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, require_options
 from mailbox_appliance.client.errors import wrong_usage
 
@@ -15,50 +15,46 @@ MAIL = ("mail.read", "mail.drafts", "mail.organize", "mail.trash", "mail.delete"
 ADMIN = ("admin.accounts", "admin.members", "admin.api_keys", "admin.license", "admin.audit")
 
 _KEY = click.Argument(["key_id"])
-_ALL_MEMBERS = click.Option(["--all-members"], is_flag=True, help="List keys of all members. Administrators only.")
-_ANYBODYS = click.Option(["--all-members"], is_flag=True, help="Revoke a key of any member. Administrators only.")
+_ALL_MEMBERS = flag("--all-members", "List keys of all members. Administrators only.")
+_ANYBODYS = flag("--all-members", "Revoke a key of any member. Administrators only.")
 _RIGHTS: tuple[click.Parameter, ...] = (
     click.Option(["--profile"], type=click.Choice(PROFILES), help="Permission profile for mail."),
-    click.Option(
-        ["--supplemental"],
+    option(
+        "--supplemental",
+        "CAPABILITY",
+        f"Additional capability (repeatable): {', '.join(ADMIN)}. A key with admin.members can reset the password"
+        " of any member who is not an administrator, and so read all their mail.",
         multiple=True,
         type=click.Choice(ADMIN),
-        metavar="CAPABILITY",
-        help=f"Additional capability (repeatable): {', '.join(ADMIN)}. A key with admin.members can reset the password"
-        " of any member who is not an administrator, and so read all their mail.",
     ),
-    click.Option(
-        ["--capability", "capabilities"],
+    option(
+        "--capability",
+        "CAPABILITY",
+        f"Capability, instead of a profile (repeatable): one of the above or {', '.join(MAIL)}.",
         multiple=True,
         type=click.Choice((*MAIL, *ADMIN)),
-        metavar="CAPABILITY",
-        help=f"Capability, instead of a profile (repeatable): one of the above or {', '.join(MAIL)}.",
+        name="capabilities",
     ),
-    click.Option(
-        ["--account", "accounts"],
+    option(
+        "--account",
+        "ID|EMAIL",
+        "Mailbox to limit the key to (repeatable). For mailboxes you do not have access to, give the ID.",
         multiple=True,
-        metavar="ID|EMAIL",
-        help="Mailbox to limit the key to (repeatable). For mailboxes you do not have access to, give the ID.",
+        name="accounts",
     ),
-    click.Option(["--no-accounts"], is_flag=True, help="Give the key access to no mailbox."),
+    flag("--no-accounts", "Give the key access to no mailbox."),
 )
 CREATE_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--name"], metavar="NAME", help="Name of the key."),
+    option("--name", "NAME", "Name of the key."),
     *_RIGHTS,
-    click.Option(
-        ["--member"],
-        metavar="ID|EMAIL",
-        help="Member who will own the key; it gets no mail permissions. Administrators only.",
-    ),
+    option("--member", "ID|EMAIL", "Member who will own the key; it gets no mail permissions. Administrators only."),
     INPUT_OPTION,
 )
 UPDATE_OPTIONS: tuple[click.Parameter, ...] = (
     _KEY,
     *_RIGHTS,
-    click.Option(["--no-supplemental"], is_flag=True, help="Remove all additional capabilities."),
-    click.Option(
-        ["--all-accounts"], is_flag=True, help="Give the key access to every mailbox its owner has access to."
-    ),
+    flag("--no-supplemental", "Remove all additional capabilities."),
+    flag("--all-accounts", "Give the key access to every mailbox its owner has access to."),
     INPUT_OPTION,
 )
 

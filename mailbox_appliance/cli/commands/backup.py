@@ -31,7 +31,7 @@ from mailbox_appliance.cli.context import (
     names_other_appliance,
     operator_client,
 )
-from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.cli.groups import command, flag, group, option
 from mailbox_appliance.client.errors import INPUT, INTERNAL, INTERRUPTED, NETWORK, Failure, wrong_usage
 from mailbox_appliance.client.http import ApiClient
 from mailbox_appliance.system import files
@@ -265,16 +265,10 @@ restore = command(
     " backup is unpacked into an empty directory instead; a backup of an older release is unpacked byte for byte.",
     (
         click.Argument(["backup"], metavar="ID|FILE"),
-        click.Option(["--to"], metavar="DIR", help="Directory to unpack to; it must be empty or not exist yet."),
-        click.Option(["--online"], is_flag=True, help="Restore the running appliance. Administrators only."),
-        click.Option(
-            ["--dry-run"], is_flag=True, help="Show the contents and what would happen to sends; change nothing."
-        ),
-        click.Option(
-            ["--yes"],
-            is_flag=True,
-            help="Confirm --online, or discarding a store whose key is missing. Required without a terminal.",
-        ),
+        option("--to", "DIR", "Directory to unpack to; it must be empty or not exist yet."),
+        flag("--online", "Restore the running appliance. Administrators only."),
+        flag("--dry-run", "Show the contents and what would happen to sends; change nothing."),
+        flag("--yes", "Confirm --online, or discarding a store whose key is missing. Required without a terminal."),
         context.PASSPHRASE_STDIN,
     ),
 )
@@ -288,9 +282,7 @@ CREATE_BACKUP = Call("POST", "/admin/backups")
 DOWNLOAD_BACKUP = Call("GET", "/admin/backups/{backupId}")
 VERIFY_BACKUP = Call("POST", "/admin/backups/{backupId}/verify")
 LIST_BACKUPS = Row("list", Call("GET", "/admin/backups"), "List backups, newest first.", ALL_PAGES, _BACKUP_COLUMNS)
-_WITH_PASSPHRASE = click.Option(
-    ["--with-passphrase"], is_flag=True, help="Prompt for a passphrase; only this passphrase opens the backup."
-)
+_WITH_PASSPHRASE = flag("--with-passphrase", "Prompt for a passphrase; only this passphrase opens the backup.")
 _ID = click.Argument(["backup_id"], metavar="ID")
 _ID_OR_FILE = click.Argument(["backup"], metavar="ID|FILE")
 

@@ -20,7 +20,7 @@ from mailbox_appliance.cli.command_table import (
 )
 from mailbox_appliance.cli.commands import sending
 from mailbox_appliance.cli.context import Invocation
-from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.cli.groups import command, flag, group, option
 from mailbox_appliance.cli.inputs import ListedMessage, read_messages
 from mailbox_appliance.client.errors import UNCERTAIN, wrong_usage
 
@@ -35,10 +35,11 @@ MAX_PER_REQUEST = 100
 #: The fields of a response that hold the result of each message.
 _OUTCOMES = ("succeededIds", "failed", "uncertainIds")
 MESSAGES = click.Argument(["message_ids"], metavar="MESSAGE-ID...", nargs=-1)
-INPUT = click.Option(
-    ["--input", "input_"],
-    metavar="FILE|-",
-    help="File or stdin with the messages: one ID per line, or the output of `emails list` or `search`.",
+INPUT = option(
+    "--input",
+    "FILE|-",
+    "File or stdin with the messages: one ID per line, or the output of `emails list` or `search`.",
+    name="input_",
 )
 _ACTIONS_HELP = (
     "\n\nThe output has a result for each message. Exit code 3 means that some messages failed or are uncertain. More"
@@ -78,15 +79,15 @@ _ACTION_TABLE = (
         "move",
         "Move messages to another folder.",
         lambda given: {"action": "move", "folder": given["folder"]},
-        (click.Option(["--folder"], required=True, metavar="ID|ROLE|NAME", help="Target folder."),),
+        (option("--folder", "ID|ROLE|NAME", "Target folder.", required=True),),
     ),
     (
         "label",
         "Add labels to messages or remove labels.",
         _label_body,
         (
-            click.Option(["--add"], multiple=True, metavar="LABEL", help="Label to add (repeatable)."),
-            click.Option(["--remove"], multiple=True, metavar="LABEL", help="Label to remove (repeatable)."),
+            option("--add", "LABEL", "Label to add (repeatable).", multiple=True),
+            option("--remove", "LABEL", "Label to remove (repeatable).", multiple=True),
         ),
     ),
 )
@@ -173,18 +174,18 @@ ACTION_COMMANDS = tuple(_action_command(*one) for one in _ACTION_TABLE)
 
 
 FILTERS: tuple[click.Parameter, ...] = (
-    click.Option(["--folder"], metavar="ID|ROLE|NAME", help="Folder to list."),
-    click.Option(["--text"], metavar="TEXT", help="Words that must all occur; results show where they match."),
+    option("--folder", "ID|ROLE|NAME", "Folder to list."),
+    option("--text", "TEXT", "Words that must all occur; results show where they match."),
     click.Option(["--unread/--read"], default=None, help="Only unread messages, or only read ones."),
     click.Option(["--starred/--unstarred"], default=None, help="Only starred messages, or only others."),
     click.Option(
         ["--has-attachment/--no-attachment"], default=None, help="Only messages with attachments, or only without."
     ),
-    click.Option(["--from", "from_"], metavar="WORDS", help="Words in the sender's name or address."),
-    click.Option(["--to"], metavar="WORDS", help="Words in a recipient's name or address."),
-    click.Option(["--subject"], metavar="WORDS", help="Words in the subject."),
-    click.Option(["--after"], metavar="DATE", help="Earliest date, such as 2026-01-31 or 2026-01-31T12:00:00Z (UTC)."),
-    click.Option(["--before"], metavar="DATE", help="Date that messages must be earlier than, in the same forms."),
+    option("--from", "WORDS", "Words in the sender's name or address.", name="from_"),
+    option("--to", "WORDS", "Words in a recipient's name or address."),
+    option("--subject", "WORDS", "Words in the subject."),
+    option("--after", "DATE", "Earliest date, such as 2026-01-31 or 2026-01-31T12:00:00Z (UTC)."),
+    option("--before", "DATE", "Date that messages must be earlier than, in the same forms."),
 )
 _LIST_COLUMNS = ("id", "date", "from", "subject", "folder.name", "flags.read")
 _SEARCH_HELP = """Search messages, newest first.
@@ -210,7 +211,7 @@ LIST_ROWS = (
         " is when the mail server received them, not the date they bear.",
         (
             ACCOUNT,
-            click.Option(["--query", "q"], metavar="QUERY", help="Search query, as in `emails search`."),
+            option("--query", "QUERY", "Search query, as in `emails search`.", name="q"),
             *FILTERS,
             *ALL_PAGES,
         ),
@@ -222,7 +223,7 @@ LIST_ROWS = (
         _SEARCH_HELP,
         (
             click.Argument(["q"], metavar="[QUERY]...", nargs=-1, callback=_join_words),
-            click.Option(["--account"], metavar="ID|EMAIL", help="Mailbox to search (default: all)."),
+            option("--account", "ID|EMAIL", "Mailbox to search (default: all)."),
             *FILTERS,
             *ALL_PAGES,
         ),
@@ -258,12 +259,12 @@ threads = group("threads", "Manage conversations: get.", [row.command() for row 
 
 DOWNLOAD = Call("GET", "/accounts/{accountId}/messages/{messageId}/attachments/{attachmentId}")
 SAVE_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(
-        ["--output"],
-        metavar="FILE|DIR|-",
-        help="File to save to, or a folder in which it gets its own name; - for stdout (default: current folder).",
+    option(
+        "--output",
+        "FILE|DIR|-",
+        "File to save to, or a folder in which it gets its own name; - for stdout (default: current folder).",
     ),
-    click.Option(["--force"], is_flag=True, help="Overwrite an existing file."),
+    flag("--force", "Overwrite an existing file."),
 )
 _DOWNLOAD_HELP = """Save an attachment.
 
@@ -336,7 +337,7 @@ _GET_PARAMETERS: tuple[click.Parameter, ...] = (
     ),
     click.Option(["--offset"], type=click.IntRange(0), help="First character of the body page (with --body-format)."),
     click.Option(["--limit"], type=click.IntRange(1, 1_000_000), help="Characters per body page (with --body-format)."),
-    click.Option(["--raw"], is_flag=True, help="Save the raw, unmodified message (with --output and --force)."),
+    flag("--raw", "Save the raw, unmodified message (with --output and --force)."),
     *SAVE_OPTIONS,
 )
 
@@ -346,9 +347,9 @@ def _get_message(invocation: Invocation, **given: Any) -> int:
     is_body = given["format_"] is not None
     if is_raw and is_body:
         raise wrong_usage("--raw and --body-format cannot be combined.", "option:--raw")
-    for option in ("offset", "limit"):
-        if given[option] is not None and not is_body:
-            raise wrong_usage(f"--{option} requires --body-format.", f"option:--{option}")
+    for name in ("offset", "limit"):
+        if given[name] is not None and not is_body:
+            raise wrong_usage(f"--{name} requires --body-format.", f"option:--{name}")
     if (output is not None or force) and not is_raw:
         raise wrong_usage("--output and --force require --raw.", "option:--output" if output else "option:--force")
     if is_raw:

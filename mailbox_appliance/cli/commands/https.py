@@ -13,7 +13,7 @@ import click
 from mailbox_appliance.cli import context, output
 from mailbox_appliance.cli.command_table import Call
 from mailbox_appliance.cli.context import Invocation, names_other_appliance, operator_client
-from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.cli.groups import command, group, option
 from mailbox_appliance.client.errors import INPUT, Failure, wrong_usage
 from mailbox_appliance.system import files
 
@@ -26,9 +26,7 @@ _LARGEST_PEM = 64 * 1024
 _PORT = click.Option(
     ["--port"], type=click.IntRange(0, 65535), help="Port (initially 8443, then as last set); 0 picks a free one."
 )
-_HOST = click.Option(
-    ["--host"], metavar="ADDRESS", help="IP address to listen on (initially all, then as last set); '' is all."
-)
+_HOST = option("--host", "ADDRESS", "IP address to listen on (initially all, then as last set); '' is all.")
 _FILES = tuple(click.Argument([name], metavar=f"{name.upper()}-FILE") for name in ("certificate", "key"))
 _PASSPHRASE_OPTIONS = (context.PASSPHRASE_STDIN,)
 

@@ -8,7 +8,7 @@ import click
 from mailbox_appliance.cli import output
 from mailbox_appliance.cli.command_table import Call, Given, Row, either, execute
 from mailbox_appliance.cli.context import ENVIRONMENT_PREFIX, PASSWORD_VARIABLE, Invocation
-from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.cli.groups import command, flag, group, option
 from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, require_options
 from mailbox_appliance.client.errors import Failure, wrong_usage
 
@@ -64,8 +64,8 @@ ADD_MEMBER = Row(
     Call("POST", "/admin/members"),
     f"Create a member and an invitation link.\n\nThe link expires after 7 days. {_LINK_HELP.format('enroll')}",
     (
-        click.Option(["--name"], metavar="NAME", help="Name of the member."),
-        click.Option(["--email"], metavar="ADDRESS", help="Email address to sign in with."),
+        option("--name", "NAME", "Name of the member."),
+        option("--email", "ADDRESS", "Email address to sign in with."),
         click.Option(["--role"], type=_ROLES, help="Role (default member)."),
         INPUT_OPTION,
     ),
@@ -82,8 +82,8 @@ MEMBER_ROWS = (
         " key created stop working.",
         (
             MEMBER,
-            click.Option(["--name"], metavar="NAME", help="New name."),
-            click.Option(["--email"], metavar="ADDRESS", help="New email address to sign in with."),
+            option("--name", "NAME", "New name."),
+            option("--email", "ADDRESS", "New email address to sign in with."),
             click.Option(["--role"], type=_ROLES, help="New role."),
             INPUT_OPTION,
         ),
@@ -155,10 +155,8 @@ HISTORY = Row(
 )
 OPENAPI = Row("openapi", Call("GET", "/openapi.json"), "Print the OpenAPI document of the API.\n\nVersion 3.1.")
 
-_MEMBER_OPTION = click.Option(
-    ["--member", "member_id"],
-    metavar="ID|EMAIL",
-    help="Member whose sessions are meant (default: you). Administrators only.",
+_MEMBER_OPTION = option(
+    "--member", "ID|EMAIL", "Member whose sessions are meant (default: you). Administrators only.", name="member_id"
 )
 _SESSION = click.Argument(["session_id"], required=False)
 _SESSION_COLUMNS = ("id", "deviceName", "createdAt", "lastUsedAt", "expiresAt", "current")
@@ -171,7 +169,7 @@ SHOW_SESSION_OF = Row(
     "Show a session of a member.\n\n`sessions list` shows your own. Administrators only.",
     (
         click.Argument(["session_id"]),
-        click.Option(["--member", "member_id"], required=True, metavar="ID|EMAIL", help="Member whose session it is."),
+        option("--member", "ID|EMAIL", "Member whose session it is.", required=True, name="member_id"),
     ),
 )
 REVOKE_SESSION = Row(
@@ -260,7 +258,7 @@ UPDATE_PROFILE = Row(
     "update",
     Call("PATCH", "/me"),
     "Change your name.",
-    (click.Option(["--name"], metavar="NAME", help="New name."), INPUT_OPTION),
+    (option("--name", "NAME", "New name."), INPUT_OPTION),
     body=_profile_body,
 )
 CHANGE_PASSWORD = Row(
@@ -269,10 +267,8 @@ CHANGE_PASSWORD = Row(
     "Change your password and end your other sessions.\n\nBoth passwords come from a prompt, stdin or the environment:"
     f" {PASSWORD_VARIABLE} is the current one, {_NEW_PASSWORD_VARIABLE} the new one.",
     (
-        click.Option(
-            ["--password-stdin"], is_flag=True, help="Read the current password from the first line of stdin."
-        ),
-        click.Option(["--new-password-stdin"], is_flag=True, help="Read the new password from the next line of stdin."),
+        flag("--password-stdin", "Read the current password from the first line of stdin."),
+        flag("--new-password-stdin", "Read the new password from the next line of stdin."),
     ),
     body=_password_body,
 )

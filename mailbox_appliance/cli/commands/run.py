@@ -8,20 +8,20 @@ import click
 
 from mailbox_appliance.cli import output
 from mailbox_appliance.cli.context import PASSPHRASE_STDIN, Invocation, TellProgress, call_with_passphrase
-from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.cli.groups import command, flag, group, option
 from mailbox_appliance.client.errors import INPUT, NETWORK, Failure, wrong_usage
 from mailbox_appliance.client.http import ApiClient, ApiRequest
 
 SERVE_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--host"], metavar="HOST", help="IP address for HTTP (default 127.0.0.1 and ::1)."),
+    option("--host", "HOST", "IP address for HTTP (default 127.0.0.1 and ::1)."),
     click.Option(["--port"], type=click.IntRange(0, 65535), help="Port for HTTP (default 8025); 0 picks a free one."),
     click.Option(
         ["--https-port"],
         type=click.IntRange(0, 65535),
         help="Port for HTTPS (default 8443); also enables HTTPS; 0 picks a free one.",
     ),
-    click.Option(["--https-host"], metavar="HOST", help="IP address for HTTPS (default: all addresses)."),
-    click.Option(["--ready-json"], is_flag=True, help="Print one line of JSON when the appliance is ready."),
+    option("--https-host", "HOST", "IP address for HTTPS (default: all addresses)."),
+    flag("--ready-json", "Print one line of JSON when the appliance is ready."),
     PASSPHRASE_STDIN,
 )
 
@@ -167,10 +167,8 @@ tray = command(
     _run_tray,
     _TRAY_HELP,
     [
-        click.Option(
-            ["--open", "opens_console"], is_flag=True, help="Also open the console once the appliance is ready."
-        ),
-        click.Option(["--quit", "quits"], is_flag=True, help="Stop the running tray icon and the appliance."),
+        flag("--open", "Also open the console once the appliance is ready.", name="opens_console"),
+        flag("--quit", "Stop the running tray icon and the appliance.", name="quits"),
     ],
 )
 

@@ -9,7 +9,7 @@ import click
 from mailbox_appliance.cli import inputs, output
 from mailbox_appliance.cli.command_table import ACCOUNT, ALL_PAGES, Call, Given, Row, execute
 from mailbox_appliance.cli.context import Invocation
-from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.cli.groups import command, flag, group, option
 from mailbox_appliance.cli.inputs import (
     INPUT_OPTION,
     LARGEST_ATTACHMENTS,
@@ -35,28 +35,26 @@ _BESIDE_THE_BODY = ("account", "idempotency_key")
 
 #: The options of a message, for sending and for drafts.
 MESSAGE_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--to"], multiple=True, metavar="ADDRESS", help="Recipient, a@b or 'Name <a@b>' (repeatable)."),
-    click.Option(["--cc"], multiple=True, metavar="ADDRESS", help="Cc recipient (repeatable)."),
-    click.Option(["--bcc"], multiple=True, metavar="ADDRESS", help="Bcc recipient (repeatable)."),
-    click.Option(["--from", "from_"], metavar="ADDRESS", help="Sender (default: the mailbox's own address)."),
-    click.Option(["--subject"], metavar="TEXT", help="Subject."),
-    click.Option(["--text"], metavar="TEXT", help="Plain text of the message."),
-    click.Option(["--text-file"], metavar="FILE|-", help="Plain text from a file or stdin."),
-    click.Option(["--html-file"], metavar="FILE|-", help="HTML version from a file or stdin."),
-    click.Option(["--attach"], multiple=True, metavar="FILE", help="File to attach (repeatable)."),
-    click.Option(["--reply-to"], metavar="MESSAGE-ID", help="Message to reply to."),
-    click.Option(["--reply-all"], is_flag=True, help="Reply to everyone who received that message."),
+    option("--to", "ADDRESS", "Recipient, a@b or 'Name <a@b>' (repeatable).", multiple=True),
+    option("--cc", "ADDRESS", "Cc recipient (repeatable).", multiple=True),
+    option("--bcc", "ADDRESS", "Bcc recipient (repeatable).", multiple=True),
+    option("--from", "ADDRESS", "Sender (default: the mailbox's own address).", name="from_"),
+    option("--subject", "TEXT", "Subject."),
+    option("--text", "TEXT", "Plain text of the message."),
+    option("--text-file", "FILE|-", "Plain text from a file or stdin."),
+    option("--html-file", "FILE|-", "HTML version from a file or stdin."),
+    option("--attach", "FILE", "File to attach (repeatable).", multiple=True),
+    option("--reply-to", "MESSAGE-ID", "Message to reply to."),
+    flag("--reply-all", "Reply to everyone who received that message."),
 )
-SEND_AT = click.Option(
-    ["--send-at"], metavar="TIME", help=f"Time to send, at most 366 days ahead: {inputs.MOMENT_FORMS}."
-)
+SEND_AT = option("--send-at", "TIME", f"Time to send, at most 366 days ahead: {inputs.MOMENT_FORMS}.")
 #: Recipients, the text above a forward, and attachments.
 FORWARD_OPTIONS: tuple[click.Parameter, ...] = (
     *MESSAGE_OPTIONS[:2],
-    click.Option(["--from", "from_"], metavar="ADDRESS", help="Sender (default: the mailbox's own address)."),
-    click.Option(["--comment"], metavar="TEXT", help="Text above the forwarded message."),
-    click.Option(["--comment-file"], metavar="FILE|-", help="Text above it, from a file or stdin."),
-    click.Option(["--no-attachments"], is_flag=True, help="Omit its attachments, except images in the text."),
+    option("--from", "ADDRESS", "Sender (default: the mailbox's own address).", name="from_"),
+    option("--comment", "TEXT", "Text above the forwarded message."),
+    option("--comment-file", "FILE|-", "Text above it, from a file or stdin."),
+    flag("--no-attachments", "Omit its attachments, except images in the text."),
 )
 
 
@@ -236,13 +234,13 @@ def _sending_row(name: str, call: Call, text: str, body: Any, *parameters: click
 
 
 _KEY_HELP = "Name of your choice for this send; the same key never sends twice."
-IDEMPOTENCY_KEY = click.Option(["--idempotency-key"], metavar="KEY", help=f"{_KEY_HELP} Required to send.")
-DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be sent, without sending.")
+IDEMPOTENCY_KEY = option("--idempotency-key", "KEY", f"{_KEY_HELP} Required to send.")
+DRY_RUN = flag("--dry-run", "Show what would be sent, without sending.")
 OPERATION = click.Argument(["operation_id"])
 DRAFT = click.Argument(["draft_id"])
 SEND_OPTIONS: tuple[click.Parameter, ...] = (
     *MESSAGE_OPTIONS,
-    click.Option(["--draft"], metavar="ID", help="Saved draft to send; only --send-at can be added."),
+    option("--draft", "ID", "Saved draft to send; only --send-at can be added."),
     SEND_AT,
     INPUT_OPTION,
 )
@@ -273,7 +271,7 @@ FORWARD = _sending_row(
     forward_body,
     click.Argument(["message_id"]),
     ACCOUNT,
-    click.Option(["--idempotency-key"], required=True, metavar="KEY", help=_KEY_HELP),
+    option("--idempotency-key", "KEY", _KEY_HELP, required=True),
     *FORWARD_OPTIONS,
     INPUT_OPTION,
 )
@@ -299,7 +297,7 @@ DELIVERY_ROWS = (
         Call("GET", _OPERATIONS_PATH),
         "List deliveries and their status, newest first.",
         (
-            click.Option(["--account"], metavar="ID|EMAIL", help="Mailbox (default: all you have access to)."),
+            option("--account", "ID|EMAIL", "Mailbox (default: all you have access to)."),
             *ALL_PAGES,
         ),
         columns=output.DELIVERY_COLUMNS,

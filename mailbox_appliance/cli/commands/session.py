@@ -10,7 +10,7 @@ import click
 from mailbox_appliance.cli import output
 from mailbox_appliance.cli.command_table import Call
 from mailbox_appliance.cli.context import ENVIRONMENT_PREFIX, PASSWORD_VARIABLE, Invocation
-from mailbox_appliance.cli.groups import command, complete_instances, group
+from mailbox_appliance.cli.groups import command, complete_instances, flag, group, option
 from mailbox_appliance.client import local
 from mailbox_appliance.client.address import ServerAddress
 from mailbox_appliance.client.errors import INPUT, INTERNAL, Failure, wrong_usage
@@ -18,18 +18,14 @@ from mailbox_appliance.client.http import ApiClient
 from mailbox_appliance.client.instances import LOCAL, REMOTE, Instance, find_local, instance_at_url, local_key
 
 LOGIN, LOGOUT = Call("POST", "/auth/login"), Call("POST", "/auth/logout")
-PASSWORD_STDIN = click.Option(
-    ["--password-stdin"], is_flag=True, help="Read the password from the first line of stdin."
-)
-DEVICE_NAME = click.Option(
-    ["--device-name"], metavar="NAME", help="Name of the session (default: name of this computer)."
-)
-FINGERPRINT = click.Option(
-    ["--fingerprint"], metavar="sha256:HEX", help="Fingerprint of the server's certificate, from `https fingerprint`."
+PASSWORD_STDIN = flag("--password-stdin", "Read the password from the first line of stdin.")
+DEVICE_NAME = option("--device-name", "NAME", "Name of the session (default: name of this computer).")
+FINGERPRINT = option(
+    "--fingerprint", "sha256:HEX", "Fingerprint of the server's certificate, from `https fingerprint`."
 )
 LOGIN_OPTIONS: tuple[click.Parameter, ...] = (
     click.Argument(["url"], required=False),
-    click.Option(["--email"], metavar="ADDRESS", help="Your email address (default: prompt)."),
+    option("--email", "ADDRESS", "Your email address (default: prompt)."),
     PASSWORD_STDIN,
     DEVICE_NAME,
     FINGERPRINT,
@@ -198,8 +194,8 @@ POST_SETUP = Call("POST", "/setup")
 #: Seconds between two polls, and the longest wait for an appliance that is starting.
 _EVERY, _PATIENCE = 0.1, 15.0
 SETUP_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--name"], required=True, metavar="NAME", help="Name of the administrator."),
-    click.Option(["--email"], required=True, metavar="ADDRESS", help="Email address to sign in with."),
+    option("--name", "NAME", "Name of the administrator.", required=True),
+    option("--email", "ADDRESS", "Email address to sign in with.", required=True),
     PASSWORD_STDIN,
     DEVICE_NAME,
 )
@@ -264,8 +260,8 @@ _LINK_VARIABLE = ENVIRONMENT_PREFIX + "LINK"
 _COMMAND_BY_PREFIX = {"enroll": "enroll", "reset": "reset-password", "mbxi": "enroll", "mbxr": "reset-password"}
 ENROLMENT_OPTIONS: tuple[click.Parameter, ...] = (
     click.Argument(["url"], required=False),
-    click.Option(["--link-stdin"], is_flag=True, help="Read the link from the first line of stdin."),
-    click.Option(["--password-stdin"], is_flag=True, help="Read the new password from the next line of stdin."),
+    flag("--link-stdin", "Read the link from the first line of stdin."),
+    flag("--password-stdin", "Read the new password from the next line of stdin."),
     DEVICE_NAME,
     FINGERPRINT,
 )

@@ -7,8 +7,6 @@ files of the data directory.
 from collections.abc import Callable
 from typing import Any
 
-import click
-
 from mailbox_appliance.cli import output
 from mailbox_appliance.cli.command_table import Call, Row, execute, show_store_progress
 from mailbox_appliance.cli.context import (
@@ -19,13 +17,13 @@ from mailbox_appliance.cli.context import (
     call_with_passphrase,
     operator_client,
 )
-from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.cli.groups import command, flag, group
 from mailbox_appliance.client.errors import INTERNAL
 
 # --- `store migrate`: the upgrade of a store of an older release, which `serve` also does ---
 
 
-_DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be done; change nothing.")
+_DRY_RUN = flag("--dry-run", "Show what would be done; change nothing.")
 
 
 def _migrate(invocation: Invocation, dry_run: bool, passphrase_stdin: bool) -> int:
@@ -73,7 +71,7 @@ STORE_STATUS = Row(
     "status", Call("GET", "/admin/store"), "Show the store's format, size, disk space, key and newest backup."
 )
 CHECK_STORE = Call("POST", "/admin/store/check")
-_FULL = click.Option(["--full"], is_flag=True, help="Also check indexes, counts, the search index and the audit log.")
+_FULL = flag("--full", "Also check indexes, counts, the search index and the audit log.")
 _STOPPED = "Stop the appliance first."
 
 
@@ -156,14 +154,8 @@ store = group(
 
 
 _NEW_PASSPHRASE_VARIABLE = ENVIRONMENT_PREFIX + "NEW_PASSPHRASE"
-_NEW_PASSPHRASE_STDIN = click.Option(
-    ["--passphrase-stdin"], is_flag=True, help="Read the new passphrase from the first line of stdin."
-)
-_ONLY = click.Option(
-    ["--only"],
-    is_flag=True,
-    help="Remove the key from the file and the keychain, so that only the passphrase opens it.",
-)
+_NEW_PASSPHRASE_STDIN = flag("--passphrase-stdin", "Read the new passphrase from the first line of stdin.")
+_ONLY = flag("--only", "Remove the key from the file and the keychain, so that only the passphrase opens it.")
 _FROM_NOW_ON = (
     "From now on only this passphrase opens the store. If it is lost, the store cannot be opened. Every start needs it:"
     " `serve` reads it from the systemd credential `passphrase`, MAILBOX_APPLIANCE_PASSPHRASE, --passphrase-stdin or a"
