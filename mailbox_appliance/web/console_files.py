@@ -71,18 +71,19 @@ def load_files() -> Mapping[str, ConsoleFile]:
 
 
 @cache
-def first_modules() -> frozenset[str]:
-    """Return the paths of the modules that the first page needs. The page announces them, so that browsers fetch them
-    together instead of one after the other.
+def first_modules() -> tuple[str, ...]:
+    """Return the paths of the modules that the first page needs, those of the console itself first. The page announces
+    them, so that browsers fetch them together instead of one after the other.
     """
-    found, waiting = set(_FIRST_MODULES), list(_FIRST_MODULES)
+    found: dict[str, None] = {}
+    waiting = [*reversed(_FIRST_MODULES)]
     while waiting:
         path = waiting.pop()
-        imported = _IMPORT.findall(load_files()[path].plain.decode())
-        new = {posixpath.normpath(posixpath.join(path, "..", one)) for one in imported} - found
-        found |= new
-        waiting += new
-    return frozenset(found)
+        if path not in found:
+            found[path] = None
+            imported = _IMPORT.findall(load_files()[path].plain.decode())
+            waiting += (posixpath.normpath(posixpath.join(path, "..", one)) for one in imported)
+    return tuple(found)
 
 
 @cache
@@ -133,7 +134,7 @@ def _takes_gzip(accepted: str) -> bool:
 @cache
 def _load_page() -> ConsoleFile:
     links = "\n".join(
-        f'<link rel="modulepreload" href="{CONSOLE_PREFIX}/{{digest}}/{path}">' for path in sorted(first_modules())
+        f'<link rel="modulepreload" href="{CONSOLE_PREFIX}/{{digest}}/{path}">' for path in first_modules()
     )
     text = (_FOLDER / _PAGE_NAME).read_text("utf-8").replace("{preloaded}", links).replace("{digest}", files_digest())
     return _to_console_file(_PAGE_NAME, text.encode())

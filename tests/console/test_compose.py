@@ -445,8 +445,8 @@ PEOPLE = [
 def test_recipients_are_read_as_people_type_them(walker: Walker) -> None:
     page = walker.open("/sign-in")
     read = """async (texts) => {
-        const app = await import(document.querySelector('script[type="module"]').src);
-        const { parse } = app.take("pages/compose/addresses.js");
+        const app = document.querySelector('script[type="module"]').src;
+        const { parse } = await import(new URL("pages/compose/recipients.js", app).href);
         return texts.map(parse);
     }"""
     assert page.evaluate(read, [text for text, _ in PEOPLE]) == [found for _, found in PEOPLE]

@@ -204,9 +204,9 @@ def test_markup_that_is_read_in_two_ways_stays_harmless(walker: Walker, box: Box
 
 
 _FILL = """async html => {
-  const ours = new URL("./", document.querySelector('link[rel="stylesheet"][href$="app.css"]').href);
-  const { take } = await import(`${ours}app.js`);
-  take("pages/mail/frame.js").fill(document.querySelector("iframe.mail-frame"), html, () => undefined);
+  const app = document.querySelector('script[type="module"]').src;
+  const { fill } = await import(new URL("pages/mail/frame.js", app).href);
+  fill(document.querySelector("iframe.mail-frame"), html, () => undefined);
 }"""
 
 

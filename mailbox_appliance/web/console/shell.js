@@ -1,21 +1,18 @@
 // @ts-check
 /** The frame of every page: navigation, notices, and the sign-in dialog when a session ends. */
 import * as api from "./api.js";
-import { CrashNotice } from "./crash.js";
 import { html, useEffect, useState } from "./html.js";
 import { SignInForm } from "./pages/sign-in.js";
 import { go, match, mayLeave, place, to } from "./router.js";
 import { HOME, PAGES } from "./routes.js";
 import * as session from "./session.js";
 import { useShared } from "./shared.js";
-import { useShortcuts } from "./shortcuts.js";
-import { ShortcutsHelp } from "./shortcuts-help.js";
+import { active, isOn, useShortcuts } from "./shortcuts.js";
 import { refresh, useStatus } from "./status.js";
-import { Title } from "./title.js";
 import { Dialog, Questions } from "./ui/dialog.js";
 import { Busy, Problem } from "./ui/load.js";
-import { clear, failed, Notices } from "./ui/notices.js";
-import { Badge } from "./ui/values.js";
+import { attempt, clear, failed, Notices } from "./ui/notices.js";
+import { Badge, Time, Title } from "./ui/values.js";
 
 export function Shell() {
   const member = useShared(session.member);
@@ -141,5 +138,36 @@ function SignInAgain() {
     <p>${why || "Your session has ended. Your work on this page is kept. Sign in to continue."}</p>
     <${SignInForm} email=${member.email} />
     <footer><button type="button" class="secondary outline" onClick=${leave}>Switch to another member</button></footer>
+  <//>`;
+}
+
+// --- The notice of a crash. Administrators see it on every page until one of them dismisses it for all ---
+
+function CrashNotice() {
+  const crash = useStatus()?.lastCrash;
+  if (!crash) return null;
+  const dismiss = () =>
+    attempt(async () => {
+      await api.post(api.at`/admin/crashes/${crash.file}/dismiss`);
+      await refresh();
+    });
+  return html`<div class="warning crash" role="status">
+    <p>The appliance crashed on <${Time} at=${crash.at} exact /> and was restarted. <a href=${to("/system")}>Show details</a></p>
+    <button type="button" class="secondary outline small" onClick=${dismiss}>Dismiss</button>
+  </div>`;
+}
+
+// --- The dialog of the key `?`: the shortcuts of this page ---
+
+function ShortcutsHelp() {
+  const [isOpen, setOpen] = useState(false);
+  const keys = useShared(active);
+  const on = useShared(isOn);
+  useShortcuts({ "?": ["Show keyboard shortcuts", () => setOpen(true)] }, []);
+  if (!isOpen) return null;
+  const rows = Object.entries(Object.assign({}, ...keys));
+  return html`<${Dialog} title="Keyboard shortcuts" onClose=${() => setOpen(false)}>
+    <dl class="keys">${rows.map(([key, [label]]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${label}</dd></div>`)}</dl>
+    <label><input type="checkbox" role="switch" checked=${on} onChange=${() => isOn.set(!on)} /> Use keyboard shortcuts</label>
   <//>`;
 }

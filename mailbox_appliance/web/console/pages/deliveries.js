@@ -1,16 +1,18 @@
 // @ts-check
 /** Deliveries, newest first, filtered by mailbox and status; or a single delivery. */
 import { nameOf, useAccounts } from "../accounts.js";
-import { at, get } from "../api.js";
-import { html, useState } from "../html.js";
+import { at, get, post, whole } from "../api.js";
+import { html, useRef, useState } from "../html.js";
 import { go, to } from "../router.js";
-import { Title } from "../title.js";
-import { Choice } from "../ui/choice.js";
-import { Empty, Loaded, Pager, usePages } from "../ui/load.js";
-import { Badge, Time } from "../ui/values.js";
+import * as session from "../session.js";
+import { refresh } from "../status.js";
+import { sure } from "../ui/dialog.js";
+import { Choice, useForm } from "../ui/form.js";
+import { Empty, Loaded, Pager, Problem, useLoad, usePages } from "../ui/load.js";
+import { done } from "../ui/notices.js";
+import { Badge, Copy, Facts, Time, Title, Warnings } from "../ui/values.js";
 import * as words from "../words.js";
-import { Delivery } from "./deliveries/one.js";
-import { isMoving, reason, STATUS, titleOf } from "./deliveries/wording.js";
+import { isMoving, reason, STATUS, story, titleOf } from "./deliveries/wording.js";
 
 /** @typedef {import("./deliveries/wording.js").Entry} Entry */
 
@@ -76,4 +78,137 @@ function Row({ of: one }) {
 /** @param {string[]} all */
 function briefly(all) {
   return words.list(all.length < 4 ? all : [...all.slice(0, 2), words.count(all.length - 2, "other")]);
+}
+
+// --- One delivery: its status and steps, and the actions that resolve an uncertain one ---
+
+/** @typedef {import("./deliveries/wording.js").Timeline} Timeline */
+
+/** @param {{accountId: string, operationId: string}} props */
+function Delivery({ accountId, operationId }) {
+  const [every, setEvery] = useState(15_000); // milliseconds; less while it is in progress
+  const path = at`/accounts/${accountId}/delivery-operations/${operationId}/timeline`;
+  const found = useLoad(
+    async (signal) => {
+      const one = await whole(path, {}, signal);
+      setEvery(isMoving(one) || one.sentCopy === "pending" ? 1_500 : 15_000);
+      return one;
+    },
+    [path],
+    { every },
+  );
+  return html`
+    <p><a href=${to("/deliveries")}>All deliveries</a></p>
+    ${!found.data && html`<${Title}>Delivery<//>`}
+    <${Loaded} of=${found} what="the delivery">
+      ${(/** @type {Timeline} */ one) => html`<${Shown} found=${one} reload=${found.reload} />`}
+    <//>`;
+}
+
+/** @param {{found: Timeline, reload: () => Promise<void>}} props */
+function Shown({ found, reload }) {
+  const { name, kind, says } = STATUS[found.status];
+  const account = useAccounts().data?.find((one) => one.id === found.accountId);
+  const outcome = useRef(/** @type {HTMLElement | null} */ (null));
+  const decided = async () => {
+    await reload();
+    outcome.current?.focus();
+  };
+  return html`
+    <${Title}>${titleOf(found)}<//>
+    <div class="outcome" role="status" tabindex="-1" ref=${outcome}>
+      <p><${Badge} kind=${kind}>${name}<//> ${says} ${found.status === "failed" && reason(found)}</p>
+    </div>
+    <${Warnings} of=${told(found)} />
+    <p>${next(found)}</p>
+    ${found.status === "uncertain" && html`<${Doubt} found=${found} onDecided=${decided} />`}
+    <section aria-labelledby="steps">
+      <h2 id="steps">What happened</h2>
+      <ol class="timeline">
+        ${story(found).map(
+          ([at, text, kind], index) =>
+            html`<li key=${index} class=${kind}><span>${text}</span>${at && html`<time datetime=${at}>${words.longTime(at)}</time>`}</li>`,
+        )}
+      </ol>
+    </section>
+    <section aria-labelledby="facts">
+      <h2 id="facts">Details</h2>
+      <${Facts} of=${[
+        ["To", found.recipients.join(", ")],
+        ["Mailbox", account && nameOf(account)],
+        ["Sent by", found.isOwn ? "You, or one of your API keys" : "Another member"],
+        ["Created", html`<${Time} at=${found.createdAt} ago />`],
+        ["Message-ID", html`<code>${found.messageIdHeader}</code>`],
+      ]} />
+    </section>`;
+}
+
+/** The warnings to show; those of an uncertain outcome are left out, since the page explains it. @param {Timeline} found */
+function told({ warnings, outcomeWarnings, result, status }) {
+  const isExplained = (/** @type {string} */ one) => status === "uncertain" && outcomeWarnings.includes(one);
+  return [...warnings, ...(result?.warnings ?? [])].filter((one) => !isExplained(one));
+}
+
+/** The next step for the person. @param {Timeline} found */
+function next({ status, result, accountId }) {
+  if (status === "succeeded" && result)
+    return html`<a href=${to(at`/mail/${accountId}/${result.id}`)}>Open the sent message</a>`;
+  if (status === "queued")
+    return html`You can cancel it until it is sent: see <a href=${to("/scheduled", { account: accountId })}>Scheduled</a>.`;
+  if (status === "failed")
+    return html`To send it again, <a href=${to("/compose")}>write a new message</a>. Saved and scheduled messages are kept in <a href=${to("/drafts", { account: accountId })}>Drafts</a>.`;
+}
+
+/** The ways to resolve an uncertain delivery. @type {[outcome: "succeeded" | "failed", action: string, text: string][]} */
+const DECISIONS = [
+  [
+    "succeeded",
+    "Mark as delivered",
+    "Choose this if a recipient has the message, or the mail server's log shows that it was accepted. This is final.",
+  ],
+  ["failed", "Mark as not sent", "If you are wrong, sending it again delivers it twice. This is final."],
+];
+
+/** What to do about an uncertain delivery. @param {{found: Timeline, onDecided: () => Promise<void>}} props */
+function Doubt({ found, onDecided }) {
+  const account = useAccounts().data?.find((one) => one.id === found.accountId);
+  const mayDecide = found.isOwn || account?.ownerMemberId === session.member.value?.id;
+  return html`<section aria-labelledby="doubt" class="doubt">
+    <h2 id="doubt">Resolve this delivery</h2>
+    <ol>
+      <li>Wait: the appliance checks Sent and the inbox automatically${looked(found)}.</li>
+      <li>Ask a recipient: ${found.recipients.length ? words.list(found.recipients) : "somebody it was sent to"}.</li>
+      <li>Ask the mail server’s administrator to search its log for this Message-ID:${" "}
+        <code> ${found.messageIdHeader}</code> <${Copy} text=${found.messageIdHeader} label="Copy Message-ID" /></li>
+    </ol>
+    <p><strong>Do not send it again until you know.</strong> Recipients who have it would get it twice.</p>
+    ${
+      mayDecide
+        ? html`<${Decide} found=${found} onDecided=${onDecided} />`
+        : html`<p>Only the sender or the owner of the mailbox can resolve it.</p>`
+    }
+  </section>`;
+}
+
+/** @param {Timeline} found */
+function looked({ looks, nextLookAt }) {
+  const often = looks > 0 && ` (${words.count(looks, "time")} so far)`;
+  return `${often || ""}${nextLookAt ? `, next ${words.ago(nextLookAt)}` : ". It stopped after 24 hours"}`;
+}
+
+/** @param {{found: Timeline, onDecided: () => Promise<void>}} props */
+function Decide({ found, onDecided }) {
+  const form = useForm({}, async ({ outcome }) => {
+    await post(at`/accounts/${found.accountId}/delivery-operations/${found.operationId}/resolve`, { outcome });
+    done("Delivery resolved.");
+    void refresh();
+    await onDecided();
+  });
+  return html`<${Problem} error=${form.error} />
+    <div class="actions">${DECISIONS.map(([outcome, action, text]) => {
+      const decide = async () => {
+        if (await sure({ title: `${action}?`, text, action, danger: true })) await form.submit({ outcome });
+      };
+      return html`<button type="button" class="secondary" aria-disabled=${form.isBusy} onClick=${decide}>${action}…</button>`;
+    })}</div>`;
 }

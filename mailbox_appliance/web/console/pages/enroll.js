@@ -6,10 +6,10 @@ import { go, to } from "../router.js";
 import { HOME } from "../routes.js";
 import * as session from "../session.js";
 import { useShared } from "../shared.js";
-import { Title } from "../title.js";
 import { Form, useForm } from "../ui/form.js";
 import { done } from "../ui/notices.js";
-import { NewPassword } from "./new-password.js";
+import { Title } from "../ui/values.js";
+import { NewPassword } from "./credentials.js";
 import { deviceName } from "./sign-in.js";
 
 /** @typedef {{title: string, text: string, path: string, done: string, again: string}} Kind */

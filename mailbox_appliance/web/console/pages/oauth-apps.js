@@ -2,12 +2,11 @@
 /** The OAuth apps with which members sign in at Google and Microsoft. */
 import * as api from "../api.js";
 import { html } from "../html.js";
-import { Title } from "../title.js";
 import { sure } from "../ui/dialog.js";
 import { Check, Field, Form, useForm } from "../ui/form.js";
 import { Loaded, useLoad } from "../ui/load.js";
 import { attempt, done } from "../ui/notices.js";
-import { Badge, Snippet } from "../ui/values.js";
+import { Badge, Snippet, Title } from "../ui/values.js";
 
 /** @typedef {"google" | "outlook"} Provider */
 /** @typedef {{clientId: string | null, tenantId?: string | null, clientSecretConfigured: boolean, source: string | null, mutable: boolean}} App */

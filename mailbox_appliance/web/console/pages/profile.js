@@ -5,14 +5,13 @@ import { html, useState } from "../html.js";
 import * as session from "../session.js";
 import { useShared } from "../shared.js";
 import { isOn } from "../shortcuts.js";
-import { Title } from "../title.js";
 import { Field, Form, useForm } from "../ui/form.js";
 import { useLoad } from "../ui/load.js";
 import { done } from "../ui/notices.js";
-import { Copy, Warnings } from "../ui/values.js";
-import { AuditTrail } from "./audit-trail.js";
+import { Copy, Title, Warnings } from "../ui/values.js";
+import { AuditTrail } from "./audit.js";
+import { beside, NewPassword } from "./credentials.js";
 import { Sessions } from "./members/sessions.js";
-import { beside, NewPassword } from "./new-password.js";
 
 export default function Page() {
   const me = useShared(session.member);

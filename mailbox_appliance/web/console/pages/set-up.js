@@ -4,12 +4,11 @@ import * as api from "../api.js";
 import { html } from "../html.js";
 import { go, to } from "../router.js";
 import * as session from "../session.js";
-import { Title } from "../title.js";
 import { Field, Form, useForm } from "../ui/form.js";
 import { Loaded, useLoad } from "../ui/load.js";
 import { done } from "../ui/notices.js";
-import { THIS_COMPUTER } from "./members/link.js";
-import { beside, NewPassword } from "./new-password.js";
+import { Title } from "../ui/values.js";
+import { beside, NewPassword, THIS_COMPUTER } from "./credentials.js";
 import { deviceName } from "./sign-in.js";
 
 export default function SetUp() {

@@ -5,8 +5,8 @@ import { html } from "../html.js";
 import { go, place } from "../router.js";
 import { HOME } from "../routes.js";
 import * as session from "../session.js";
-import { Title } from "../title.js";
 import { Field, Form, useForm } from "../ui/form.js";
+import { Title } from "../ui/values.js";
 
 /** @param {{email?: string, onDone?: () => void}} props `email`: of the member whose session has ended */
 export function SignInForm({ email = "", onDone }) {

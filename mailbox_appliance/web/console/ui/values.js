@@ -1,6 +1,6 @@
 // @ts-check
-/** Components that show values. */
-import { html, useState } from "../html.js";
+/** Components that show values, and the heading of a page. */
+import { html, useEffect, useRef, useState } from "../html.js";
 import * as words from "../words.js";
 
 /** A time in short form, with the full form as its title. @param {{at: string | null, ago?: boolean, exact?: boolean, none?: string}} props `exact`: day and time */
@@ -62,4 +62,22 @@ export function Progress({ label, done = 0, total = 0 }) {
     <span>${label}${total > 0 && ` (${Math.floor((100 * done) / total)}%)`}</span>
     <progress aria-label=${label} ...${known}></progress>
   </div>`;
+}
+
+// --- The heading of a page. It is also the title of the tab, and gets the focus when the page opens ---
+
+let isFirst = true;
+
+/** @param {{children: string, actions?: any}} props `actions`: buttons beside the heading */
+export function Title({ children: given, actions }) {
+  const children = words.straight(given);
+  const heading = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    document.title = `${children} · mailbox-appliance`;
+  }, [children]);
+  useEffect(() => {
+    if (!isFirst && !document.activeElement?.closest("main, dialog")) heading.current?.focus();
+    isFirst = false;
+  }, []);
+  return html`<header class="title"><h1 ref=${heading} tabindex="-1">${children}</h1>${actions && html`<div class="actions">${actions}</div>`}</header>`;
 }

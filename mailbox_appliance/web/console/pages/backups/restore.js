@@ -1,16 +1,16 @@
 // @ts-check
 /** The steps of a restore: dry run, effects, confirmation, result. */
+import * as accounts from "../../accounts.js";
 import * as api from "../../api.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { go, guard, to } from "../../router.js";
-import { Title } from "../../title.js";
+import * as session from "../../session.js";
+import { refresh, useStatus } from "../../status.js";
 import { sure } from "../../ui/dialog.js";
 import { Loaded, Problem, useLoad } from "../../ui/load.js";
-import { About, Contents, Look, moment } from "./backup.js";
-import { Consequences } from "./consequences.js";
-import { Outcome } from "./outcome.js";
-import { LEAVING, newestRow } from "./waiting.js";
-import { Working } from "./work.js";
+import { Facts, Title, Warnings } from "../../ui/values.js";
+import * as words from "../../words.js";
+import { About, Bar, Contents, Look, moment, Working } from "./backup.js";
 
 /** @typedef {import("./backup.js").Backup} Backup */
 /** @typedef {{summary: import("./backup.js").Summary, passphrase: string, took: number}} Looked `took`: milliseconds */
@@ -109,4 +109,175 @@ async function restore(backupId, passphrase) {
     if (!(error instanceof api.ApiError) || !["unreachable", "foreign_answer"].includes(error.code)) throw error;
   }
   return after;
+}
+
+// --- The effects of a restore, shown before the person confirms it ---
+
+/** @param {{summary: import("./backup.js").Summary, took: number}} props `took`: how long the verification took, in milliseconds */
+function Consequences({ summary, took }) {
+  const now = useLoad(countNow, []).data;
+  return html`<h2>What happens when you restore it</h2>
+    <${Facts} wide of=${[
+      [
+        "Replaced",
+        `Members, mailboxes, mail, settings and config.toml return to their state of ${moment(summary)}. ${now ? `There are ${now} now. ` : ""}Everything added since then is removed from the appliance. Your mail servers are not changed, and mail is fetched again.`,
+      ],
+      [
+        "Not changed",
+        "No message is sent twice. Keys, sessions and members revoked or removed since then stay that way. Passwords and HTTPS settings stay as they are now.",
+      ],
+      ["Kept", "The current store is first saved as a backup, “Before a restore”. Restore that backup to undo."],
+      [
+        "Duration",
+        `Reading the backup took ${duration(took)} and is repeated. The appliance then does not respond for some seconds, or longer with much mail. This page waits and shows the result.`,
+      ],
+      [
+        "If it fails",
+        "Nothing is changed. If the restored store cannot be opened, the appliance puts the current one back automatically.",
+      ],
+      [
+        "Afterwards",
+        "You stay signed in if the backup contains your account. Otherwise, sign in as a member it contains. If the backup undoes a restore, or is newer than the current store, everyone signs in again, members and passwords are those of the backup, and scheduled messages are on hold.",
+      ],
+    ]} />`;
+}
+
+/** @param {AbortSignal} signal @returns {Promise<string>} */
+async function countNow(signal) {
+  const [members, accounts] = await Promise.all(
+    ["/admin/members", "/admin/accounts"].map((path) => api.get(path, {}, signal)),
+  );
+  return `${words.count(members.length, "member")} and ${words.count(accounts.length, "mailbox", "mailboxes")}`;
+}
+
+/** @param {number} milliseconds */
+function duration(milliseconds) {
+  const seconds = Math.round(milliseconds / 1000);
+  if (seconds < 2) return "a second or less";
+  return seconds < 90 ? `${seconds} seconds` : words.count(Math.round(seconds / 60), "minute");
+}
+
+// --- The progress and the result of a restore ---
+
+const SIGN_IN =
+  "The appliance is back, but your session has ended. Sign in as a member in the backup, with the current password, to see the result.";
+
+/** Heading and text of each phase. @type {Record<Phase, [string, any]>} */
+const TOLD = {
+  preparing: ["Restoring", "Keep this page open. You do not have to do anything."],
+  away: ["The appliance is restarting", "This is part of the restore. This page continues automatically."],
+  "signed-out": ["Your session has ended", SIGN_IN],
+  success: ["Backup restored", "Messages sent and credentials revoked since the backup stay sent and revoked."],
+  failure: [
+    "The restore failed",
+    html`<strong>Nothing was changed</strong>. Run <code>mailbox-appliance logs</code> on the appliance’s computer to see the reason.`,
+  ],
+  unknown: [
+    "The result of the restore is unknown",
+    html`The <a href=${to("/audit")}>audit log</a> has no <code>backup.restore</code> event for it. If none appears, nothing was restored.`,
+  ],
+};
+
+/** @param {{backupId: string, after: string}} props */
+function Outcome({ backupId, after }) {
+  const { phase, now } = useRestore(backupId, after);
+  const isWaiting = phase === "preparing" || phase === "away";
+  const heading = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => (isWaiting ? guard(() => LEAVING) : heading.current?.focus()), [isWaiting]);
+  useEffect(() => {
+    session.why.set(SIGN_IN); // another request of the page may get the 401 first
+    return () => session.why.set("");
+  }, []);
+  const [title, text] = TOLD[phase];
+  return html`<div role="status"><h2 ref=${heading} tabindex="-1">${title}</h2><p>${text}</p></div>
+    ${isWaiting && html`<${Bar} label="Restoring" now=${now} />`}
+    ${phase === "success" && html`<${Restored} />`}
+    ${(phase === "failure" || phase === "unknown") && html`<p><a role="button" href=${to("/backups", { restore: backupId })}>Try again</a></p>`}
+    ${!isWaiting && html`<p><a href=${to("/backups")}>All backups</a></p>`}`;
+}
+
+function Restored() {
+  const status = useStatus();
+  const kept = useLoad(newestKept, []).data;
+  useEffect(() => {
+    void accounts.reload(); // the mailboxes are now those of the backup
+    void refresh();
+  }, []);
+  return html`${kept && html`<p>The previous store is kept as ${kept.fileName}. To undo, <a href=${to("/backups", { restore: kept.id })}>restore that backup</a>.</p>`}
+    ${
+      (status?.deliveries.uncertain ?? 0) > 0 &&
+      html`<p class="warning">Some messages may or may not have been sent. None is resent automatically. <a href=${to("/deliveries")}>Review the deliveries</a></p>`
+    }
+    <${Warnings} of=${status?.warnings ?? []} />
+    <p><a role="button" href=${to("/mail")}>Go to your mail</a></p>`;
+}
+
+/** @param {AbortSignal} signal @returns {Promise<import("./backup.js").Backup | undefined>} the backup of the previous store */
+async function newestKept(signal) {
+  const { items } = await api.get("/admin/backups", { limit: 20 }, signal);
+  return items.find((/** @type {import("./backup.js").Backup} */ one) => one.reason === "pre-restore");
+}
+
+// --- Following a restore ---
+//
+// The appliance responds with 503 while it restarts on the restored store, and records the result in its audit log.
+// Until the log has the result, this polls for as long as a restore is running.
+
+const LEAVING = "The restore continues without this page. Leave the page that shows its progress?";
+const EVERY = 600; // milliseconds
+const PATIENCE = 12; // polls without a running restore and without a log event
+
+/** @typedef {"preparing" | "away" | "signed-out" | "success" | "failure" | "unknown"} Phase the last three are final */
+/** @typedef {{phase: Phase, now?: import("./backup.js").Underway}} Going */
+
+/** Return the newest audit event about restores of a backup. @param {string} backupId @returns {Promise<{id: string, outcome: string} | undefined>} */
+async function newestRow(backupId, get = api.get) {
+  const { items } = await get("/admin/audit-events?action=backup.restore&limit=100");
+  return items.find((/** @type {any} */ row) => row.target?.id === backupId);
+}
+
+/** @param {string} backupId @param {string} after the event before the restore, or "-" @returns {Going} */
+function useRestore(backupId, after) {
+  const [going, setGoing] = useState(/** @type {Going} */ ({ phase: "preparing" }));
+  useEffect(() => {
+    const stop = new AbortController();
+    void follow(() => look(backupId, after), setGoing, stop.signal);
+    return () => stop.abort();
+  }, [backupId, after]);
+  return going;
+}
+
+/** @param {() => Promise<Going | null>} look @param {(going: Going) => void} tell @param {AbortSignal} signal */
+async function follow(look, tell, signal) {
+  for (let silent = 0; !signal.aborted; ) {
+    const going = await look().catch((error) => ({ phase: phaseOf(error) }));
+    silent = going === null ? silent + 1 : 0;
+    const now = going ?? (silent > PATIENCE ? { phase: /** @type {Phase} */ ("unknown") } : null);
+    if (now !== null && !signal.aborted) tell(now);
+    if (now !== null && ["success", "failure", "unknown"].includes(now.phase)) return;
+    // This waits until the person signs in again. Signing in as another member reloads this address.
+    if (now?.phase === "signed-out") await api.get("/status").catch(() => null);
+    await new Promise((resolve) => setTimeout(resolve, EVERY));
+  }
+}
+
+/** @param {string} backupId @param {string} after @returns {Promise<Going | null>} null: the appliance responds, but has no information about the restore */
+async function look(backupId, after) {
+  const now = (await asked("/status")).store.progress;
+  if (now?.kind === "restore") return { phase: "preparing", now };
+  const row = await newestRow(backupId, asked);
+  return row === undefined || row.id === after ? null : { phase: row.outcome === "success" ? "success" : "failure" };
+}
+
+/** @param {unknown} error @returns {Phase} */
+function phaseOf(error) {
+  const status = error instanceof api.ApiError ? error.status : 0; // the connection may end during a response
+  if (status === 401) return "signed-out";
+  return status === 0 || status === 429 || status >= 500 ? "away" : "unknown";
+}
+
+/** Request data without opening the sign-in dialog: this page explains first why the session ended. @param {string} path */
+async function asked(path) {
+  const headers = { Authorization: `Bearer ${session.token()}` };
+  return (await api.ask("GET", path, { headers, isAnonymous: true })).data;
 }

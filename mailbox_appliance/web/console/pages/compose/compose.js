@@ -2,8 +2,8 @@
 /** The page for writing: a new message, a draft, a reply or a forward. */
 import { html, useRef, useState } from "../../html.js";
 import { go, to } from "../../router.js";
-import { Title } from "../../title.js";
 import { Loaded, useLoad } from "../../ui/load.js";
+import { Title } from "../../ui/values.js";
 import { Composer } from "./composer.js";
 import { Forward } from "./forward.js";
 import { Handing } from "./handing.js";

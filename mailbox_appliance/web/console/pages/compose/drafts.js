@@ -2,8 +2,7 @@
 /** The drafts of a mailbox, including those of other mail programs. */
 import { html } from "../../html.js";
 import { to } from "../../router.js";
-import { Title } from "../../title.js";
-import { Time } from "../../ui/values.js";
+import { Time, Title } from "../../ui/values.js";
 import { Piles, subjectOf } from "./pile.js";
 
 /** @type {import("./pile.js").Kind} */

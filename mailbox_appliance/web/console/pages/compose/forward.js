@@ -3,14 +3,11 @@
 import { html, useEffect, useState } from "../../html.js";
 import { guard, to } from "../../router.js";
 import { useShared } from "../../shared.js";
-import { Title } from "../../title.js";
 import { Check, Field } from "../../ui/form.js";
-import { Time } from "../../ui/values.js";
+import { Time, Title } from "../../ui/values.js";
 import * as words from "../../words.js";
-import { given } from "./addresses.js";
-import { Handing, whyStay } from "./handing.js";
-import { filesOf, Preview } from "./preview.js";
-import { isAddressed, Recipients, toldOf } from "./recipients.js";
+import { filesOf, Handing, Preview, whyStay } from "./handing.js";
+import { given, isAddressed, Recipients, toldOf } from "./recipients.js";
 import { Sending } from "./sending.js";
 import { forwarded, messagePath } from "./start.js";
 

@@ -2,8 +2,8 @@
 /** Saving a message as a draft of its mailbox during writing, one save at a time. */
 import * as api from "../../api.js";
 import { Shared } from "../../shared.js";
-import { given } from "./addresses.js";
 import { encoded, total } from "./files.js";
+import { given } from "./recipients.js";
 
 const PAUSE = 2_000; // milliseconds without a change
 const MORE_PER_BYTE = 1 / 1000; // milliseconds; each save uploads all attachments
@@ -12,9 +12,9 @@ const AGAIN = 15_000; // milliseconds between a failed save and the next
 /**
  * @typedef {object} Values the content of a message
  * @property {string} accountId
- * @property {import("./addresses.js").Recipient[]} to
- * @property {import("./addresses.js").Recipient[]} cc
- * @property {import("./addresses.js").Recipient[]} bcc
+ * @property {import("./recipients.js").Recipient[]} to
+ * @property {import("./recipients.js").Recipient[]} cc
+ * @property {import("./recipients.js").Recipient[]} bcc
  * @property {string} subject
  * @property {string} text
  * @property {string | null} html as another program wrote it; it is dropped when the text changes

@@ -2,8 +2,7 @@
 /** Scheduled messages. */
 import { html } from "../../html.js";
 import { to } from "../../router.js";
-import { Title } from "../../title.js";
-import { Badge, Time } from "../../ui/values.js";
+import { Badge, Time, Title } from "../../ui/values.js";
 import * as words from "../../words.js";
 import { STATUS } from "../deliveries/wording.js";
 import { Piles, subjectOf } from "./pile.js";

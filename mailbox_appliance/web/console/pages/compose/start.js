@@ -2,8 +2,8 @@
 /** The initial content of a message: empty, a saved draft, a reply or a forward. */
 import * as api from "../../api.js";
 import * as words from "../../words.js";
-import { parse, people, written } from "./addresses.js";
 import { attached } from "./files.js";
+import { parse, people, written } from "./recipients.js";
 
 const MOST_QUOTED = 20_000; // characters
 const MOST_LOOKED_AT = 20; // messages of a conversation

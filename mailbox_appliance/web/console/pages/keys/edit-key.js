@@ -1,17 +1,16 @@
 // @ts-check
 /** Creating and editing a key. Administrators cannot grant mail permissions to keys of other members. */
+import { nameOf } from "../../accounts.js";
 import * as api from "../../api.js";
-import { html, useState } from "../../html.js";
+import { html, useId, useState } from "../../html.js";
 import { go, to } from "../../router.js";
-import { Title } from "../../title.js";
 import { Field, Form, useForm } from "../../ui/form.js";
 import { Loaded, useLoad } from "../../ui/load.js";
 import { done } from "../../ui/notices.js";
+import { Snippet, Title } from "../../ui/values.js";
+import { ShownOnce } from "../credentials.js";
 import { reaches } from "../mailboxes/state.js";
-import { Choices } from "./choices.js";
-import { noRights, permissionsOf, rightsOf, scopeOf } from "./rights.js";
-import { Summary } from "./summary.js";
-import { NewToken } from "./token.js";
+import { ADMIN, cautions, MAIL, noRights, PROFILES, permissionsOf, rightsOf, scopeOf, sentence } from "./rights.js";
 
 /** @typedef {import("./rights.js").ApiKey} ApiKey */
 /** @typedef {import("./rights.js").Rights} Rights */
@@ -32,7 +31,7 @@ export function EditKey({ me, keyId }) {
 
 /** @param {Known & {me: Member}} props */
 function Create({ me, accounts }) {
-  const [issued, setIssued] = useState(/** @type {import("./token.js").Issued | null} */ (null));
+  const [issued, setIssued] = useState(/** @type {Issued | null} */ (null));
   const form = useForm({ name: "", ...noRights() }, async (values) => {
     const rights = /** @type {Rights} */ (/** @type {any} */ (values));
     const body = { name: values.name, ...permissionsOf(rights), accounts: scopeOf(rights) };
@@ -98,4 +97,175 @@ async function ask(keyId) {
     keyId ? api.get("/admin/api-keys") : [],
   ]);
   return { members, accounts, apiKey: keys.find((/** @type {ApiKey} */ one) => one.id === keyId) };
+}
+
+// --- The form fields for the permissions and mailboxes of a key ---
+
+/** @typedef {import("../../ui/form.js").FormState} FormState */
+/** @typedef {{value: string, label: string, hint?: string, disabled?: boolean}} Choice */
+
+/**
+ * @param {{of: FormState, accounts: import("../../accounts.js").Account[], isAdmin: boolean, most?: string[] | null,
+ *   mayWiden?: boolean}} props `most`: the mail capabilities that can be granted; `mayWiden`: whether all mailboxes can be chosen
+ */
+function Choices({ of: form, accounts, isAdmin, most = null, mayWiden = true }) {
+  const isBeyond = (/** @type {string[]} */ wanted) => most !== null && wanted.some((one) => !most.includes(one));
+  const profiles = Object.entries(PROFILES).map(([value, one]) => ({ value, ...one, disabled: isBeyond(one.mail) }));
+  const custom = { value: "custom", label: "Custom", hint: "Only the permissions you select." };
+  const reach = [
+    { value: "all", label: "All mailboxes", hint: "Including mailboxes connected later.", disabled: !mayWiden },
+    { value: "some", label: "Selected mailboxes" },
+  ];
+  return html`
+    <${Picks} of=${form} name="profile" legend="Mail permissions" choices=${[...profiles, custom]}
+      more=${(/** @type {string} */ value) => (PROFILES[value] ? { mail: PROFILES[value].mail } : {})} />
+    ${
+      form.values.profile === "custom" &&
+      html`<${Picks} of=${form} name="mail" legend="Permissions"
+        choices=${MAIL.map((one) => ({ value: one.id, label: one.full, hint: one.id, disabled: isBeyond([one.id]) }))} />`
+    }
+    <${Picks} of=${form} name="reach" legend="Mailbox access" choices=${reach} />
+    ${
+      form.values.reach === "some" &&
+      html`<${Picks} of=${form} name="accounts" legend="Mailboxes" none="No mailbox is connected yet."
+        choices=${accounts.map((one) => ({ value: one.id, label: nameOf(one) }))} />`
+    }
+    ${isAdmin && html`<${Administration} of=${form} isOpen=${form.values.admin.length > 0} />`}`;
+}
+
+/** @param {{of: FormState, isOpen: boolean}} props */
+function Administration({ of: form, isOpen }) {
+  const choices = ADMIN.map((one) => ({ value: one.id, label: one.full, hint: one.id }));
+  return html`<details open=${isOpen}>
+    <summary>Administration</summary>
+    <p><small>For programs that manage the appliance. AI agents do not need these. Only “manage members” can lead to access to mail.</small></p>
+    <${Picks} of=${form} name="admin" legend="Administration permissions" choices=${choices} />
+  </details>`;
+}
+
+/**
+ * A choice of one, or of several if the value is a list.
+ * @param {{of: FormState, name: string, legend: string, choices: Choice[], more?: (value: string) => Record<string, any>, none?: string}} props
+ *   `more`: returns other values that a choice sets
+ */
+function Picks({ of: form, name, legend, choices, more = () => ({}), none }) {
+  const group = useId();
+  const now = form.values[name];
+  const isMany = Array.isArray(now);
+  const isChosen = (/** @type {string} */ value) => (isMany ? now.includes(value) : now === value);
+  const toggled = (/** @type {string} */ value) =>
+    isChosen(value) ? now.filter((/** @type {string} */ one) => one !== value) : [...now, value];
+  const set = (/** @type {string} */ value) => form.set({ ...more(value), [name]: isMany ? toggled(value) : value });
+  return html`<fieldset class=${isMany ? "picks inner" : "picks"}><legend>${legend}</legend>
+    ${choices.map(
+      (
+        one,
+      ) => html`<${Line} key=${one.value} type=${isMany ? "checkbox" : "radio"} group=${group} choice=${one} checked=${isChosen(one.value)}
+        onChange=${() => set(one.value)} />`,
+    )}
+    ${choices.length === 0 && html`<small>${none}</small>`}</fieldset>`;
+}
+
+/** @param {{type: string, group: string, choice: Choice, checked: boolean, onChange: () => void}} props */
+function Line({ type, group, choice, checked, onChange }) {
+  const id = useId();
+  return html`<div class="pick">
+    <input id=${id} type=${type} name=${group} checked=${checked} disabled=${choice.disabled && !checked}
+      aria-describedby=${choice.hint ? `${id}-hint` : undefined} onChange=${onChange} />
+    <div><label for=${id}>${choice.label}</label>${choice.hint && html`<small id=${`${id}-hint`}>${choice.hint}</small>`}</div>
+  </div>`;
+}
+
+// --- The summary of a key's permissions during editing ---
+
+/** @param {{rights: import("./rights.js").Rights, accounts: Account[], owner?: string}} props
+ *   `owner`: the owner's name, if it is another member */
+function Summary({ rights, accounts, owner }) {
+  const warned = cautions(rights);
+  return html`<aside class="summary" aria-label="Permissions of this key">
+    <h2>Summary</h2>
+    <p aria-live="polite">${sentence(rights, accounts, owner)}</p>
+    ${warned.length > 0 && html`<div class="warning"><ul>${warned.map((text) => html`<li key=${text}>${text}</li>`)}</ul></div>`}
+    <p><small>It can never do more than ${owner ?? "you"} can.</small></p>
+  </aside>`;
+}
+
+// --- The dialog for a new key: its token, shown only once, and how to use it ---
+
+/** @typedef {{apiKey: import("./rights.js").ApiKey, token: string}} Issued */
+
+/** @param {{issued: Issued, onClose: () => void}} props */
+function NewToken({ issued, onClose }) {
+  const uses = usesOf(location.origin, issued.token, issued.apiKey.capabilities);
+  const isOwnCertificate = location.protocol === "https:";
+  return html`<${ShownOnce} title=${`Key “${issued.apiKey.name}”`} what="token" wide onClose=${onClose}>
+    <p>Copy the token now: <strong>it is shown only once</strong>. Anyone who has it can do what the key allows.</p>
+    <${Snippet} label="Token" copy="Copy token" text=${issued.token} />
+    <h3>Use the key</h3>
+    ${uses.map(
+      (
+        [title, hint, label, text],
+        index,
+      ) => html`<details key=${label} name="uses" open=${index === 0}><summary>${title}</summary>
+        <p><small>${hint}</small></p><${Snippet} label=${label} text=${text} /></details>`,
+    )}
+    ${
+      isOwnCertificate &&
+      html`<p><small>If the appliance uses a self-signed certificate, run <code>mailbox-appliance login ${location.origin}</code> once and compare
+      the fingerprint it shows. For curl, pass the certificate with <code>--cacert</code>.</small></p>`
+    }
+  <//>`;
+}
+
+// --- Configurations and commands that use a key, ready to paste. Pure functions ---
+
+/** @typedef {[title: string, hint: string, label: string, text: string]} Use */
+
+/**
+ * @param {string} address of the appliance, without a slash at the end
+ * @param {string} token
+ * @param {string[]} capabilities of the key
+ * @returns {Use[]}
+ */
+function usesOf(address, token, capabilities) {
+  const reads = capabilities.includes("mail.read");
+  const program = `mailbox-appliance --instance ${address}`;
+  /** @type {Use[]} */
+  const uses = [
+    [
+      "AI agent over stdio (MCP)",
+      "Add this to the MCP client’s configuration. The command must be installed on the same computer.",
+      "Configuration for stdio",
+      mcp({
+        command: "mailbox-appliance",
+        args: ["--instance", address, "mcp"],
+        env: { MAILBOX_APPLIANCE_TOKEN: token },
+      }),
+    ],
+    [
+      "AI agent over HTTP (MCP)",
+      "Add this to the MCP client’s configuration. The client must be able to connect to the address and trust its certificate.",
+      "Configuration for HTTP",
+      mcp({ type: "http", url: `${address}/mcp`, headers: { Authorization: `Bearer ${token}` } }),
+    ],
+    [
+      "Command line",
+      "For bash and zsh. Lasts until you close the terminal.",
+      "Commands",
+      `export MAILBOX_APPLIANCE_TOKEN=${token}\n${program} ${reads ? `accounts list\n${program} status` : "whoami"}`,
+    ],
+    [
+      "curl and your own programs",
+      `The API is described at ${address}/api/v1/openapi.json.`,
+      "curl command",
+      `curl -H "Authorization: Bearer ${token}" ${address}/api/v1/${reads ? "accounts" : "me"}`,
+    ],
+  ];
+  const hasMail = capabilities.some((one) => one.startsWith("mail."));
+  return uses.slice(hasMail ? 0 : 2);
+}
+
+/** @param {object} mailbox the server */
+function mcp(mailbox) {
+  return JSON.stringify({ mcpServers: { mailbox } }, null, 2);
 }

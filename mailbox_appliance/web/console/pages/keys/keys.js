@@ -5,11 +5,10 @@ import { html, useRef } from "../../html.js";
 import { to } from "../../router.js";
 import * as session from "../../session.js";
 import { useShared } from "../../shared.js";
-import { Title } from "../../title.js";
 import { sure } from "../../ui/dialog.js";
 import { Empty, Loaded, useLoad } from "../../ui/load.js";
 import { attempt, done } from "../../ui/notices.js";
-import { Time } from "../../ui/values.js";
+import { Time, Title } from "../../ui/values.js";
 import { EditKey } from "./edit-key.js";
 import { rightsOf, sentence } from "./rights.js";
 

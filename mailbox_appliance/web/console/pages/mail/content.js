@@ -1,15 +1,15 @@
 // @ts-check
 /** The content of a message: header, body and attachments. */
 import * as api from "../../api.js";
-import { at } from "../../api.js";
+import { at, post } from "../../api.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
-import { useLoad } from "../../ui/load.js";
+import { useForm } from "../../ui/form.js";
+import { Loaded, Problem, useLoad } from "../../ui/load.js";
 import { Facts, Warnings } from "../../ui/values.js";
-import { count, longTime, straight } from "../../words.js";
-import { Attachments } from "./attachments.js";
+import { count, longTime, number, size, straight } from "../../words.js";
 import { MailFrame } from "./frame.js";
 import { LinkDialog } from "./link.js";
-import { PlainText, Source } from "./text.js";
+import { addressOf } from "./sanitize.js";
 import { act } from "./toolbar.js";
 
 /** @type {[form: string, label: string][]} */
@@ -152,4 +152,106 @@ function Name({ person }) {
   const [name, email] = [person.name ?? "", person.email].map(straight);
   if (!name) return html`<bdi>${email}</bdi>`;
   return html`<span><bdi>${name}</bdi> <bdi class="muted">${`<${email}>`}</bdi></span>`;
+}
+
+// --- The plain-text view of a message without hidden text, and the raw message. Long ones are loaded in parts ---
+
+const PIECE = 100_000; // characters
+const MOST_OF_SOURCE = 300_000;
+const LINK = /(https?:\/\/[^\s<>"')\]]+[^\s<>"')\].,;:!?])/;
+
+/** @typedef {(link: {address: string, text: string}) => void} OnLink */
+
+/** @param {{accountId: string, messageId: string, onLink: OnLink}} props */
+function PlainText({ accountId, messageId, onLink }) {
+  const path = at`/accounts/${accountId}/messages/${messageId}/body`;
+  const piece = (/** @type {number} */ offset, /** @type {AbortSignal | undefined} */ signal = undefined) =>
+    api.whole(path, { format: "text", offset, limit: PIECE }, signal);
+  const loading = useLoad((signal) => piece(0, signal), [path]);
+  const more = useForm({}, async () => {
+    const { content, nextOffset } = await piece(loading.data.nextOffset);
+    loading.set({ ...loading.data, content: loading.data.content + content, nextOffset });
+  });
+  return html`<${Loaded} of=${loading} what="the text">${(/** @type {any} */ text) => html`
+    <${Warnings} of=${text.warnings} />
+    <div class="mail-text">${text.content ? linked(text.content, onLink) : html`<span class="muted">This message has no text.</span>`}</div>
+    ${
+      text.nextOffset !== null &&
+      html`<p class="actions"><button type="button" class="secondary" disabled=${more.isBusy} onClick=${() => more.submit()}>Show more</button>
+      <small class="muted">${number(text.content.length)} of ${number(text.totalChars)} characters</small></p>`
+    }
+    <${Problem} error=${more.error} />
+  `}<//>`;
+}
+
+/** Return a text in which addresses are buttons that ask before they open. @param {string} text @param {OnLink} onLink */
+function linked(text, onLink) {
+  return text.split(LINK).map((piece, index) => {
+    const address = index % 2 ? addressOf(piece) : "";
+    if (!address) return piece;
+    return html`<button type="button" class="link" onClick=${() => onLink({ address, text: piece })}>${piece}</button>`;
+  });
+}
+
+/** @param {{accountId: string, messageId: string}} props */
+function Source({ accountId, messageId }) {
+  const path = at`/accounts/${accountId}/messages/${messageId}/raw`;
+  const loading = useLoad(async (signal) => (await api.file(path, { signal })).blob().then(asText), [path]);
+  return html`<${Loaded} of=${loading} what="the raw message">${(
+    /** @type {{blob: Blob, text: string}} */ { blob, text },
+  ) => {
+    const save = () => {
+      const address = URL.createObjectURL(blob);
+      saved(address, "message.eml");
+      setTimeout(() => URL.revokeObjectURL(address), 60_000);
+    };
+    return html`<p class="actions"><button type="button" class="secondary outline small" onClick=${save}>Save as file</button>
+      <small class="muted">${size(blob.size)}${blob.size > MOST_OF_SOURCE && `; only the first ${size(MOST_OF_SOURCE)} are shown`}</small></p>
+      <pre tabindex="0" aria-label="Raw message">${text}</pre>`;
+  }}<//>`;
+}
+
+/** @param {Blob} blob */
+async function asText(blob) {
+  return { blob, text: await blob.slice(0, MOST_OF_SOURCE).text() };
+}
+
+// --- The attachments of a message. The browser downloads them with a link that expires after five minutes ---
+
+/** @typedef {{id: string, filename: string, mimeType: string, sizeBytes: number, contentId?: string, disposition?: string}} Attachment */
+
+// File types that are programs or contain them. The page warns about them, but does not block them.
+const RUNS =
+  /\.(?:exe|com|scr|bat|cmd|ps1|vbs?|vbe|jse?|wsf|wsh|hta|msi|msix|lnk|url|jar|app|dmg|pkg|iso|img|vhdx?|reg|cpl|dll|sh|docm|xlsm|pptm|xll|one|html?|svg|chm)$/i;
+
+/** @param {{accountId: string, messageId: string, of: Attachment[]}} props */
+function Attachments({ accountId, messageId, of: files }) {
+  if (files.length === 0) return null;
+  return html`<section class="mail-files" aria-label="Attachments">
+    <h2>${count(files.length, "attachment")}</h2>
+    <ul class="deliveries">${files.map((file) => html`<${File} key=${file.id} accountId=${accountId} messageId=${messageId} file=${file} />`)}</ul>
+  </section>`;
+}
+
+/** @param {{accountId: string, messageId: string, file: Attachment}} props */
+function File({ accountId, messageId, file }) {
+  const name = file.filename || "Unnamed file";
+  const { submit, isBusy, error } = useForm({}, async () => {
+    const { url } = await post(at`/accounts/${accountId}/messages/${messageId}/attachments/${file.id}/download-link`);
+    saved(new URL(url).pathname, name);
+  });
+  return html`<li>
+    <span class="what"><bdi>${name}</bdi> <small class="muted">${file.mimeType}, ${size(file.sizeBytes)}</small>
+      ${RUNS.test(name) && html`<small class="wrong">Files of this type can run programs. Open only files that you expect.</small>`}</span>
+    <button type="button" class="secondary outline small" aria-label=${`Download ${name}`} aria-busy=${isBusy} disabled=${isBusy} onClick=${() => submit()}>Download</button>
+    <${Problem} error=${error} />
+  </li>`;
+}
+
+/** Save the file at an address of the console. @param {string} address @param {string} name */
+function saved(address, name) {
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
 }

@@ -4,11 +4,11 @@ import { at, get } from "../../api.js";
 import { html, useEffect, useRef } from "../../html.js";
 import { go, to } from "../../router.js";
 import { useShortcuts } from "../../shortcuts.js";
-import { Title } from "../../title.js";
 import { Loaded, useLoad } from "../../ui/load.js";
-import { listHref, neighbours } from "./came-from.js";
+import { Title } from "../../ui/values.js";
 import { Content, useMessage } from "./content.js";
 import { BackToList, Toolbar, threadHref } from "./toolbar.js";
+import { listHref, neighbours } from "./view.js";
 
 /** @param {{params: Record<string, string>}} props */
 export default function Page({ params }) {

@@ -3,14 +3,12 @@
 import { ApiError } from "../../api.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { useShortcuts } from "../../shortcuts.js";
+import { Choice } from "../../ui/form.js";
 import { Busy, Empty, Pager, Problem } from "../../ui/load.js";
-import { changed, isMeant, leaves, perform, takeBack, tell, undoing } from "./actions.js";
-import { Labels, Move } from "./choose.js";
-import { Toolbar } from "./list-toolbar.js";
-import { useListing } from "./listing.js";
-import { focusedId, focusRow, Rows, useKeptFocus } from "./rows.js";
-import { useSelection } from "./selection.js";
-import { EVERYWHERE, hrefOf } from "./view.js";
+import { number } from "../../words.js";
+import { changed, isMeant, Labels, leaves, Move, perform, takeBack, tell, undoing } from "./actions.js";
+import { focusedId, focusRow, Rows, useKeptFocus, useListing } from "./listing.js";
+import { EVERYWHERE, hrefOf, SHOWS } from "./view.js";
 
 /** @typedef {import("./listing.js").Message} Message */
 /** @typedef {import("./view.js").View} View */
@@ -179,4 +177,108 @@ function useReturn(listing, list) {
     if (isBelow) focusRow(listing.shown.items[0]?.id);
     list.current?.scrollIntoView({ block: "start" });
   }, [listing.shown, listing.number, listing.isTurning]);
+}
+
+// --- The bar above the list: a filter, or the actions for the selected messages ---
+
+/**
+ * @typedef {object} Acting
+ * @property {(action: string) => void} onAct
+ * @property {(what: "move" | "labels") => void} onAsk
+ * @property {boolean} isBusy
+ */
+
+/**
+ * @param {{view: import("./view.js").View, listing: import("./listing.js").Listing, selected: Map<string, Message>,
+ *   onAll: () => void} & Acting} props
+ */
+function Toolbar({ view, listing, selected, onAll, onAct, onAsk, isBusy }) {
+  const items = listing.shown?.items ?? [];
+  const here = items.filter((one) => selected.has(one.id)).length;
+  const isAll = items.length > 0 && here === items.length;
+  const elsewhere = selected.size - here;
+  return html`<div class=${`toolbar ${selected.size ? "chosen" : ""}`}>
+    <label>
+      <input type="checkbox" checked=${isAll} indeterminate=${here > 0 && !isAll} disabled=${items.length === 0}
+        onChange=${onAll} aria-label="Select all on this page" />
+      <span role="status">${selected.size > 0 && `${number(selected.size)} selected${elsewhere ? ` (${elsewhere} not on this page)` : ""}`}</span>
+    </label>
+    ${
+      selected.size > 0
+        ? html`<${Actions} messages=${[...selected.values()]} onAct=${onAct} onAsk=${onAsk} isBusy=${isBusy} />`
+        : html`<${Show} view=${view} />`
+    }
+    <button type="button" class="secondary outline small" aria-label="Refresh" onClick=${listing.refresh}>↻</button>
+  </div>`;
+}
+
+/** @param {{view: import("./view.js").View}} props */
+function Show({ view }) {
+  const choose = (/** @type {string} */ show) => {
+    location.hash = hrefOf({ ...view, show });
+  };
+  return html`<${Choice} label="Show" value=${view.show} onChoose=${choose}
+    options=${Object.entries(SHOWS).map(([show, [label]]) => [show, label])} />`;
+}
+
+/** @param {{messages: Message[]} & Acting} props */
+function Actions({ messages, onAct, onAsk, isBusy }) {
+  const areIn = (/** @type {string} */ role) => messages.every((one) => one.folder?.role === role);
+  const isTrash = areIn("trash");
+  const hasUnread = messages.some((one) => !one.flags.read);
+  const hasPlain = messages.some((one) => !one.flags.starred);
+  /** @type {(label: string, does: string | (() => void), key?: string) => any} */
+  const button = (label, does, key = label) =>
+    html`<button key=${key} type="button" class="secondary outline small" aria-disabled=${isBusy}
+      onClick=${typeof does === "string" ? () => onAct(does) : does}>${label}</button>`;
+  return html`<div class="actions">
+    ${!areIn("archive") && !isTrash && button("Archive", "archive")}
+    ${isTrash ? [button("Move out of trash", "untrash"), button("Delete permanently", "delete")] : button("Move to trash", "trash")}
+    ${hasUnread ? button("Mark as read", "markRead", "read") : button("Mark as unread", "markUnread", "read")}
+    ${hasPlain ? button("Star", "star", "star") : button("Remove star", "unstar", "star")}
+    ${button("Move…", () => onAsk("move"))}
+    ${button("Labels…", () => onAsk("labels"))}
+  </div>`;
+}
+
+// --- The selected messages of one page, kept across refreshes ---
+
+/** @param {Message[]} items of the page @param {number} page its number; a new page starts without a selection */
+function useSelection(items, page) {
+  const [map, setMap] = useState(/** @type {Map<string, Message>} */ (new Map()));
+  const last = useRef(/** @type {string | null} */ (null));
+  useEffect(() => setMap(new Map()), [page]);
+  // Selected messages are updated by a refresh, and stay selected if it moves them to the next page.
+  const current = new Map([...map].map(([id, old]) => [id, items.find((one) => one.id === id) ?? old]));
+
+  const toggle = (/** @type {Message} */ message, isRange = false) => {
+    const next = new Map(current);
+    const between = isRange ? range(items, last.current, message.id) : [message];
+    const isOn = !current.has(message.id);
+    for (const one of between) isOn ? next.set(one.id, one) : next.delete(one.id);
+    last.current = message.id;
+    setMap(next);
+  };
+  return {
+    map: current,
+    ids: new Set(current.keys()),
+    toggle,
+    toggleId: (/** @type {string | null} */ id) => {
+      const found = items.find((one) => one.id === id);
+      if (found) toggle(found);
+    },
+    toggleAll: () => {
+      const isAll = items.every((one) => current.has(one.id));
+      setMap(new Map(isAll ? [] : items.map((one) => [one.id, one])));
+    },
+    /** Deselect messages that left the folder. @param {Set<string>} gone */
+    drop: (gone) => setMap((before) => new Map([...before].filter(([id]) => !gone.has(id)))),
+  };
+}
+
+/** @param {Message[]} items @param {string | null} from @param {string} to */
+function range(items, from, to) {
+  const [one, other] = [from, to].map((id) => items.findIndex((item) => item.id === id));
+  if (one === undefined || other === undefined || one < 0) return items.filter((item) => item.id === to);
+  return items.slice(Math.min(one, other), Math.max(one, other) + 1);
 }

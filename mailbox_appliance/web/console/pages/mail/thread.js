@@ -3,9 +3,8 @@
 import { at, get } from "../../api.js";
 import { html, useState } from "../../html.js";
 import { to } from "../../router.js";
-import { Title } from "../../title.js";
 import { Loaded, Pager, usePages } from "../../ui/load.js";
-import { Time } from "../../ui/values.js";
+import { Time, Title } from "../../ui/values.js";
 import { person } from "../../words.js";
 import { Content, useMessage } from "./content.js";
 import { BackToList, Toolbar } from "./toolbar.js";

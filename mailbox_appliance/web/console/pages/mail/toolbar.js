@@ -6,9 +6,8 @@ import { html, useState } from "../../html.js";
 import { go, to } from "../../router.js";
 import { useShortcuts } from "../../shortcuts.js";
 import { Badge } from "../../ui/values.js";
-import { changed, isMeant, leaves, perform, takeBack, tell, undoing } from "./actions.js";
-import { listHref } from "./came-from.js";
-import { Labels, Move } from "./choose.js";
+import { changed, isMeant, Labels, leaves, Move, perform, takeBack, tell, undoing } from "./actions.js";
+import { listHref } from "./view.js";
 
 /** @typedef {import("./listing.js").Message} Message */
 

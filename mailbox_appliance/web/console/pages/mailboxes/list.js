@@ -6,8 +6,8 @@ import { html } from "../../html.js";
 import { to } from "../../router.js";
 import * as session from "../../session.js";
 import { useShared } from "../../shared.js";
-import { Title } from "../../title.js";
 import { Empty, Loaded, useLoad } from "../../ui/load.js";
+import { Title } from "../../ui/values.js";
 import * as words from "../../words.js";
 import { Condition, PROVIDERS, reaches, State } from "./state.js";
 

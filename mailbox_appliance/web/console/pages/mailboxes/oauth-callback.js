@@ -4,9 +4,8 @@ import { html, useEffect, useState } from "../../html.js";
 import { go, to } from "../../router.js";
 import * as session from "../../session.js";
 import { useShared } from "../../shared.js";
-import { Title } from "../../title.js";
 import { Busy, Problem } from "../../ui/load.js";
-import { Snippet } from "../../ui/values.js";
+import { Snippet, Title } from "../../ui/values.js";
 import * as oauth from "./oauth.js";
 
 /** @param {{query: Record<string, string>}} props */

@@ -5,13 +5,12 @@ import { html, useState } from "../../html.js";
 import { go, to } from "../../router.js";
 import * as session from "../../session.js";
 import { useShared } from "../../shared.js";
-import { Title } from "../../title.js";
 import { sure } from "../../ui/dialog.js";
 import { Field, Form, useForm } from "../../ui/form.js";
 import { Loaded, useLoad } from "../../ui/load.js";
 import { attempt, done } from "../../ui/notices.js";
-import { Time } from "../../ui/values.js";
-import { OneTimeLink } from "./link.js";
+import { Time, Title } from "../../ui/values.js";
+import { OneTimeLink } from "../credentials.js";
 import { besideEmail, ROLES, StateOf } from "./members.js";
 import { Sessions } from "./sessions.js";
 
@@ -84,7 +83,7 @@ function roleQuestion({ name }, role) {
 
 /** @param {{member: Member, onReload: () => void}} props */
 function LettingIn({ member, onReload }) {
-  const [invitation, setInvitation] = useState(/** @type {import("./link.js").Invitation | null} */ (null));
+  const [invitation, setInvitation] = useState(/** @type {import("../credentials.js").Invitation | null} */ (null));
   const hasEnrolled = member.lastLoginAt !== null;
   const path = api.at`/admin/members/${member.id}`;
   const issue = async () => {

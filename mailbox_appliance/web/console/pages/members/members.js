@@ -5,13 +5,11 @@ import { html, useState } from "../../html.js";
 import { to } from "../../router.js";
 import * as session from "../../session.js";
 import { useShared } from "../../shared.js";
-import { Title } from "../../title.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Field, Form, useForm } from "../../ui/form.js";
 import { Loaded, useLoad } from "../../ui/load.js";
-import { Badge, Time } from "../../ui/values.js";
-import { beside } from "../new-password.js";
-import { OneTimeLink } from "./link.js";
+import { Badge, Time, Title } from "../../ui/values.js";
+import { beside, OneTimeLink } from "../credentials.js";
 
 /**
  * @typedef {object} Member
@@ -24,7 +22,7 @@ import { OneTimeLink } from "./link.js";
  * @property {string | null} lastLoginAt
  * @property {{expiresAt: string} | null} invitation
  */
-/** @typedef {{member: Member, invitation: import("./link.js").Invitation}} Invited */
+/** @typedef {{member: Member, invitation: import("../credentials.js").Invitation}} Invited */
 
 /** @type {[string, string][]} */
 export const ROLES = [

@@ -3,13 +3,12 @@
 import * as api from "../../api.js";
 import { html, useState } from "../../html.js";
 import { refresh } from "../../status.js";
-import { sure } from "../../ui/dialog.js";
+import { Dialog, sure } from "../../ui/dialog.js";
 import { Check, Field, Form, useForm } from "../../ui/form.js";
 import { Loaded, useLoad } from "../../ui/load.js";
 import { done, failed } from "../../ui/notices.js";
 import { Badge, Facts, Snippet, Warnings } from "../../ui/values.js";
 import * as words from "../../words.js";
-import { ImportCertificate } from "./certificate.js";
 
 /** @typedef {{fingerprint: string, notAfter: string, names: string[], selfSigned: boolean, trusted: boolean}} Certificate */
 /** @typedef {{enabled: boolean, host: string, port: number, url: string | null, certificate: Certificate | null, warnings: string[]}} Offered */
@@ -101,4 +100,27 @@ function Shown({ certificate }) {
     ["Expires", `${words.longTime(notAfter)} (${words.ago(notAfter)})`],
   ]} />
     <${Snippet} label="Fingerprint" text=${fingerprint} />`;
+}
+
+// --- The dialog for a CA-issued certificate and its key, from files or as text ---
+
+/** @param {{onClose: () => void, take: (body: object) => Promise<void>}} props */
+function ImportCertificate({ onClose, take }) {
+  const form = useForm({ certificate: "", privateKey: "" }, take);
+  return html`<${Dialog} title="Use a CA-issued certificate?" onClose=${onClose} wide>
+    <${Form} of=${form} action="Use certificate" busy="Checking…" label="CA-issued certificate">
+      <${Pem} form=${form} name="certificate" label="Certificate with its chain" hint="PEM with the server certificate first, often named fullchain.pem." />
+      <${Pem} form=${form} name="privateKey" label="Private key" hint="PEM without a passphrase, often named privkey.pem." />
+    <//>
+  <//>`;
+}
+
+/** @param {{form: import("../../ui/form.js").FormState, name: string, label: string, hint: string}} props */
+function Pem({ form, name, label, hint }) {
+  const read = async (/** @type {any} */ event) => {
+    const file = event.currentTarget.files[0];
+    if (file) form.set({ [name]: await file.text() });
+  };
+  return html`<${Field} of=${form} name=${name} label=${label} hint=${hint} rows=${4} />
+    <label>${label} from a file<input type="file" onChange=${read} /></label>`;
 }
