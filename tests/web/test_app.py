@@ -83,15 +83,6 @@ def test_head_is_get_without_a_body(checked_client: CheckedClient) -> None:
         assert head.headers["content-length"] == str(len(got.content))
 
 
-def test_a_final_slash_changes_nothing(checked_client: CheckedClient) -> None:
-    for path in ("", "/me", "/me/sessions", "/accounts", "/status"):
-        plain, slashed = checked_client.ask("GET", path), checked_client.ask("GET", path + "/")
-        assert plain.status == slashed.status == 200
-        assert plain.data.keys() == slashed.data.keys() if isinstance(plain.data, dict) else plain.data == slashed.data
-    assert checked_client.ask("POST", "/auth/login/", {}).refusal == (400, "invalid_request")
-    assert checked_client.ask("GET", "/openapi.json/").status == 200
-
-
 def test_every_request_has_an_id_of_its_own(anybody: CheckedClient) -> None:
     answers = [anybody.ask(method, path) for method in ("GET", "POST") for path in ("", "/me", "/x", "/auth/login")]
     assert len({answer.headers["x-request-id"] for answer in answers}) == len(answers)

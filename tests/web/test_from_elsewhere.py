@@ -142,16 +142,6 @@ def test_every_operation_is_refused_or_not_as_the_table_says(elsewhere: Elsewher
     assert (True, "operator", True, UNAUTHENTICATED) in seen
 
 
-def test_mail_is_read_by_http_and_whoever_administrates_uses_https(elsewhere: Elsewhere) -> None:
-    for token in (elsewhere.session.token, elsewhere.key.token):
-        for path in ("/me", "/accounts", "/messages", "/status"):
-            for secure in (False, True):
-                assert elsewhere.ask("GET", path, secure=secure, token=token).status == 200, path
-        for path in ("/admin/members", "/admin/audit-events"):
-            assert elsewhere.ask("GET", path, token=token).refusal == (403, "https_required")
-            assert elsewhere.ask("GET", path, secure=True, token=token).status == 200
-
-
 def test_who_logs_in_enrols_or_resets_uses_https(elsewhere: Elsewhere) -> None:
     def ask(path: str, body: dict[str, Any], *, secure: bool) -> Answer:
         return elsewhere.ask("POST", path, body, secure=secure)

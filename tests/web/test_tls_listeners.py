@@ -21,6 +21,7 @@ from mailbox_appliance.web.server.selector import PeerLimits
 from mailbox_appliance.web.server.server import AddressInUse, CannotListen, HttpServer, ListenerGroup
 from tests.web.wire import (
     GET,
+    LARGE,
     OVER_TLS,
     PATIENCE,
     POST,
@@ -30,13 +31,12 @@ from tests.web.wire import (
     certificate,
     echo,
     eventually,
+    hashing,
     is_served,
     listening,
 )
 
 ANYWHERE = [("127.0.0.1", 0), ("::1", 0)]
-LARGE = 25 << 20
-_LARGE = bytes(range(256)) * (LARGE // 256)
 
 
 @pytest.fixture
@@ -123,32 +123,21 @@ def test_who_speaks_for_many(host: str, many: bool) -> None:
 # Another certificate.
 
 
-def slow_stream(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer /large with 25 MB, and POST with the hash of the body."""
-    body = _LARGE if environ["PATH_INFO"] == "/large" else _digest(environ["wsgi.input"].read())
-    start_response("200 OK", [("Content-Length", str(len(body)))])
-    return [body]
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.sha256(data).hexdigest().encode()
-
-
 def test_a_new_certificate_is_for_new_connections_and_disturbs_no_other(opened: Callable[..., ListenerGroup]) -> None:
-    with listening(slow_stream) as listeners:
+    with listening(hashing) as listeners:
         group = opened(listeners)
         address = group.addresses[0]
         with Wire(address) as idle, Wire(address) as up, Wire(address) as down:
-            up.send(POST + b"Content-Length: %d\r\n\r\n" % LARGE).send(_LARGE[: LARGE // 2])
+            up.send(POST + b"Content-Length: %d\r\n\r\n" % len(LARGE)).send(LARGE[: len(LARGE) // 2])
             down.send(GET.replace(b"/a", b"/large"))
             seen = {fingerprint(address)}
             for name in ("second", "third"):
                 group.use_certificate(certificate(name))
                 seen |= {fingerprint(one) for one in group.addresses}
             assert len(seen) == 3
-            up.send(_LARGE[LARGE // 2 :])
-            assert up.answer().body == _digest(_LARGE)
-            assert down.answer().body == _LARGE
+            up.send(LARGE[len(LARGE) // 2 :])
+            assert up.answer().body.decode() == hashlib.sha256(LARGE).hexdigest()
+            assert down.answer().body == LARGE
             assert idle.send(GET).answer().status == 200
 
 

@@ -1,6 +1,8 @@
 """A client that sends exactly what a test wants to send, and the listeners for it."""
 
+import hashlib
 import json
+import os
 import socket
 import ssl
 import threading
@@ -21,6 +23,8 @@ PATIENCE = 10.0
 
 GET = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST /a HTTP/1.1\r\nHost: x\r\n"
+#: 25 MiB.
+LARGE = os.urandom(1 << 20) * 25
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
@@ -121,6 +125,14 @@ def echo(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterabl
     answer = json.dumps({"size": len(body), "body": body[:100].decode("latin-1"), "environ": seen}).encode()
     start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(answer)))])
     return [answer]
+
+
+def hashing(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Answer with the hash of the request body; /large with LARGE."""
+    is_large = environ["PATH_INFO"] == "/large"
+    body = LARGE if is_large else hashlib.sha256(environ["wsgi.input"].read()).hexdigest().encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
 
 
 @cache

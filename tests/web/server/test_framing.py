@@ -155,22 +155,20 @@ def test_expect_is_answered_before_the_body_is_sent() -> None:
 @pytest.mark.parametrize(
     ("sent", "size", "stays_open"),
     [
-        (POST + b"Content-Length: 50000\r\n\r\n" + b"a" * 50_000, None, True),
-        (POST + b"Content-Length: 50001\r\n\r\n" + b"a" * 50_001, 50_001, True),
-        (POST + b"Content-Length: 200000\r\n\r\n" + b"a" * 200_000, 200_000, True),
-        (CHUNKED + b"c350\r\n" + b"a" * 50_000 + b"\r\n0\r\n\r\n", None, True),
-        (CHUNKED + b"c351\r\n" + b"a" * 50_001 + b"\r\n0\r\n\r\n", 50_001, True),
-        (CHUNKED + (b"7000\r\n" + b"a" * 0x7000 + b"\r\n") * 4 + b"0\r\n\r\n", 0x7000 * 4, True),
-        (POST + b"Content-Length: 50001\r\nExpect: 100-continue\r\n\r\n", 50_001, False),
-    ],
-    ids=[
-        "at the bound",
-        "over",
-        "far over",
-        "chunked at the bound",
-        "chunked over",
-        "chunked far over",
-        "only announced",
+        pytest.param(POST + b"Content-Length: 50000\r\n\r\n" + b"a" * 50_000, None, True, id="at the bound"),
+        pytest.param(POST + b"Content-Length: 50001\r\n\r\n" + b"a" * 50_001, 50_001, True, id="over"),
+        pytest.param(POST + b"Content-Length: 200000\r\n\r\n" + b"a" * 200_000, 200_000, True, id="far over"),
+        pytest.param(CHUNKED + b"c350\r\n" + b"a" * 50_000 + b"\r\n0\r\n\r\n", None, True, id="chunked at the bound"),
+        pytest.param(CHUNKED + b"c351\r\n" + b"a" * 50_001 + b"\r\n0\r\n\r\n", 50_001, True, id="chunked over"),
+        pytest.param(
+            CHUNKED + (b"7000\r\n" + b"a" * 0x7000 + b"\r\n") * 4 + b"0\r\n\r\n",
+            0x7000 * 4,
+            True,
+            id="chunked far over",
+        ),
+        pytest.param(
+            POST + b"Content-Length: 50001\r\nExpect: 100-continue\r\n\r\n", 50_001, False, id="only announced"
+        ),
     ],
 )
 def test_a_body_over_the_bound_is_not_kept_and_the_application_is_told(

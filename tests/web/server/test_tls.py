@@ -1,6 +1,5 @@
 """TLS on one connection: parameters, refusals, and the transfer of bytes; over real sockets."""
 
-import hashlib
 import logging
 import os
 import socket
@@ -9,11 +8,10 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,6 +21,7 @@ from mailbox_appliance.web.server.memory import ServerBounds
 from mailbox_appliance.web.server.server import HttpServer
 from tests.web.wire import (
     GET,
+    LARGE,
     OVER_TLS,
     PATIENCE,
     POST,
@@ -31,12 +30,12 @@ from tests.web.wire import (
     any_certificate,
     certificate,
     eventually,
+    hashing,
     is_served,
     listening,
 )
 
 LAST = GET.replace(b"Host", b"Connection: close\r\nHost")
-LARGE = 25 << 20
 OLD = ("-cipher", "DEFAULT@SECLEVEL=0")
 
 
@@ -317,27 +316,6 @@ def test_records_that_come_in_pieces_are_put_together(listeners: HttpServer) -> 
     client.socket.close()
 
 
-def hashing(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer with the hash of the request body; /large with 25 MB."""
-    if environ["PATH_INFO"] == "/large":
-        start_response("200 OK", [("Content-Length", str(LARGE))])
-        return [_LARGE]
-    digest = hashlib.sha256(environ["wsgi.input"].read()).hexdigest().encode()
-    start_response("200 OK", [("Content-Length", str(len(digest)))])
-    return [digest]
-
-
-_LARGE = os.urandom(1 << 20) * 25
-
-
-def test_25_megabytes_go_up_and_down() -> None:
-    digest = hashlib.sha256(_LARGE).hexdigest()
-    with listening(hashing, context=certificate()) as listeners, Wire(listeners.addresses[0]) as wire:
-        wire.send(POST + b"Content-Length: %d\r\n\r\n" % LARGE).send(_LARGE)
-        assert wire.answer().body.decode() == digest
-        assert hashlib.sha256(wire.send(GET.replace(b"/a", b"/large")).answer().body).hexdigest() == digest
-
-
 # The end of a connection.
 
 
@@ -359,7 +337,7 @@ def test_the_end_is_said_behind_a_large_answer_that_is_read_late() -> None:
         listeners.servers[0].adj.socket_options.append((socket.SOL_SOCKET, socket.SO_SNDBUF, 2048))
         wire = stack.enter_context(Wire(listeners.addresses[0])).send(LAST.replace(b"/a", b"/large"))
         time.sleep(0.2)
-        assert wire.answer().body == _LARGE
+        assert wire.answer().body == LARGE
         assert wire.socket.recv(1) == b""
 
 
