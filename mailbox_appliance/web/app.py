@@ -19,7 +19,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Problem, Restarting
 from mailbox_appliance.model.decoding import prepare_types
 from mailbox_appliance.security.tokens import new_id
-from mailbox_appliance.store.database import is_disk_full
+from mailbox_appliance.store.database import DISK_FULL_MESSAGE, is_disk_full
 from mailbox_appliance.web import console_files, http, pages
 from mailbox_appliance.web.http import (
     AllowedHosts,
@@ -131,7 +131,7 @@ class App:
         for route in ROUTES:
             path = (API_PREFIX + route.path).rstrip("/")
             self._add_route(route.method, path, self._operation_handler(route))
-        self._add_route("GET", "/healthz", self._page_handler(pages.healthz))
+        self._add_route("GET", "/healthz", _serve_health)
         self._add_route("GET", "/metrics", self._serve_metrics)
         self._add_route("GET", "/", _serve_console)
         self._add_route("GET", console_files.CONSOLE_PREFIX + "/{digest}/{name:path}", _serve_console)
@@ -206,7 +206,7 @@ class App:
         except Exception as error:  # an internal error: it becomes an error object, and the log has the details
             if is_disk_full(error, appliance.folder):
                 log.error("request_disk_full", extra={"route": template})
-                return template, http.disk_full(request_id)
+                return template, http.internal_error(request_id, DISK_FULL_MESSAGE)
             log.exception("request_failed", extra={"route": template})
             return template, http.internal_error(request_id)
 
@@ -251,9 +251,6 @@ class App:
         return lambda appliance, environ, request_id, _: answer_post(
             answering, appliance, origin_of(environ, self.proxies), environ, request_id
         )
-
-    def _page_handler(self, page: Callable[[Appliance], Response]) -> RequestHandler:
-        return lambda appliance, *_: page(appliance)
 
 
 def _stream_body(environ: Environ, body: StreamedBody) -> Iterable[bytes]:
@@ -300,6 +297,10 @@ def _serve_console_file(environ: Environ, path: Mapping[str, str]) -> Response:
     return (
         console_files.serve_file(environ, path["digest"], path["name"]) if path else console_files.serve_page(environ)
     )
+
+
+def _serve_health(*_: object) -> Response:
+    return Response(200, b"ok\n", media_type="text/plain; charset=utf-8")
 
 
 def _serve_callback(_: Appliance, environ: Environ, *__: object) -> Response:

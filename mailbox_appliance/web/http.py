@@ -6,7 +6,6 @@ It also decides which proxies to trust, and which host names to accept.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -37,7 +36,6 @@ from mailbox_appliance.model.messages import Download
 from mailbox_appliance.operations.decoding import HEADERS
 from mailbox_appliance.operations.operation import Origin, Request
 from mailbox_appliance.settings import Settings
-from mailbox_appliance.store.database import DISK_FULL_MESSAGE
 from mailbox_appliance.web.server.connection import BODY_DISCARDED, BODY_POSTPONED
 
 if TYPE_CHECKING:
@@ -289,16 +287,11 @@ def error(
     return Response(status, body, headers)
 
 
-def internal_error(request_id: str) -> Response:
+def internal_error(
+    request_id: str, message: str = "Internal error. The log of the appliance has details under this request ID."
+) -> Response:
     """Return the response to an internal error. The log has the exception under the request ID."""
-    return error(
-        500, "internal_error", "Internal error. The log of the appliance has details under this request ID.", request_id
-    )
-
-
-def disk_full(request_id: str) -> Response:
-    """Return the response for a request that failed because the disk of the store is full."""
-    return error(500, "internal_error", DISK_FULL_MESSAGE, request_id)
+    return error(500, "internal_error", message, request_id)
 
 
 def _listed_status(status: int, problem: Problem) -> tuple[int, Problem]:
@@ -420,14 +413,9 @@ class TrustedProxies:
         return client
 
 
-@lru_cache(maxsize=4)
-def _build_proxies(networks: tuple[str, ...], headers: str) -> TrustedProxies:
-    return TrustedProxies(networks, headers)
-
-
 def trusted_proxies(settings: Settings) -> TrustedProxies:
     """Return the trusted proxies that the settings name."""
-    return _build_proxies(settings.names("server.trusted_proxies"), settings.text("server.proxy_headers"))
+    return TrustedProxies(settings.names("server.trusted_proxies"), settings.text("server.proxy_headers"))
 
 
 def _all_https(schemes: Iterable[str]) -> bool | None:
@@ -527,7 +515,8 @@ def origin_of(environ: Mapping[str, Any], proxies: TrustedProxies) -> Origin:
     address = environ.get("REMOTE_ADDR") or None
     is_secure = environ.get("wsgi.url_scheme") == "https"
     if not _is_forwarded(environ):
-        return Origin(address, is_local=_is_loopback(address), is_secure=is_secure)
+        parsed = _parse_address(address or "")
+        return Origin(address, is_local=parsed is not None and parsed.is_loopback, is_secure=is_secure)
     if not proxies.trusts(address):
         return Origin(address, is_local=False, is_secure=is_secure)
     said = proxies.read_forwarded(environ)
@@ -591,18 +580,6 @@ class AllowedHosts:
             and self._is_allowed(parts.netloc)
             and (port == _port(host) or not _is_loopback_name(_without_port(parts.netloc.lower())))
         )
-
-
-def _is_loopback(address: str | None) -> bool:
-    if address is None:
-        return False
-    if address in ("127.0.0.1", "::1"):
-        return True
-    try:
-        parsed = ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    return (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
 
 
 def _is_loopback_name(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Pages outside the API: the health check, and the page to which a provider's sign-in returns."""
+"""Pages outside the API: who may read the metrics, and the page to which a provider's sign-in returns."""
 
 import re
 from collections.abc import Mapping
@@ -9,11 +9,6 @@ from urllib.parse import parse_qsl, urlencode
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Denied, Detail
 from mailbox_appliance.web.http import Response, TrustedProxies, find_client_address, origin_of
-
-
-def healthz(appliance: Appliance) -> Response:  # noqa: ARG001 - every page gets it
-    """Return the response of the health check, which shows that the appliance answers requests."""
-    return Response(200, b"ok\n", media_type="text/plain; charset=utf-8")
 
 
 def require_observer(appliance: Appliance, environ: Mapping[str, Any], proxies: TrustedProxies) -> None:

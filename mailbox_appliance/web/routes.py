@@ -33,6 +33,7 @@ API_PREFIX = "/api/v1"
 _MESSAGE = "/accounts/{accountId}/messages/{messageId}"
 _ATTACHMENT = f"{_MESSAGE}/attachments/{{attachmentId}}"
 _DELIVERIES = "/accounts/{accountId}/delivery-operations"
+_SCHEDULED, _OAUTH = "/accounts/{accountId}/scheduled", "/accounts/oauth/{provider}"
 _MEMBER, _BACKUP = "/admin/members/{memberId}", "/admin/backups/{backupId}"
 
 # The statuses that most endpoints share; others are in the endpoint's row.
@@ -40,8 +41,7 @@ MAIL = frozenset({400, 401, 403, 404, 409, 422, 429, 500, 503})
 AUTH = frozenset({400, 401, 403, 404, 409, 413, 429})
 ADMIN = AUTH
 OPEN = frozenset({400, 403, 429})
-OAUTH_APP = frozenset({400, 401, 403, 404, 409, 413, 415, 500, 502})
-KEY_UPDATE = frozenset({400, 401, 403, 404, 409, 413, 415, 500, 502})
+STORED = frozenset({400, 401, 403, 404, 409, 413, 415, 500, 502})
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", "/me/api-keys/{keyId}", "revokeApiKey", api_keys.revoke_key, ADMIN),
     Route("GET", "/admin/api-keys", "listAllApiKeys", api_keys.list_all_keys, ADMIN),
     Route("POST", "/admin/api-keys", "createMemberApiKey", api_keys.create_key_of, ADMIN | {415}, success=201),
-    Route("PATCH", "/admin/api-keys/{keyId}", "updateApiKey", api_keys.update_key, KEY_UPDATE),
+    Route("PATCH", "/admin/api-keys/{keyId}", "updateApiKey", api_keys.update_key, STORED),
     Route("DELETE", "/admin/api-keys/{keyId}", "revokeMemberApiKey", api_keys.revoke_any_key, ADMIN),
     Route("GET", "/admin/members", "listMembers", members.list_members, ADMIN),
     Route("POST", "/admin/members", "createMember", members.create_member, ADMIN, success=201),
@@ -118,15 +118,8 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", "/accounts/{accountId}", "removeAccount", accounts.remove_account, MAIL),
     Route("PUT", "/accounts/{accountId}/access", "setAccountAccess", accounts.set_access, MAIL | {413}),
     Route("POST", "/accounts/{accountId}/reconnect", "reconnectAccount", accounts.reconnect_account, MAIL | {413}),
-    Route("POST", "/accounts/oauth/{provider}", "startOAuthSignIn", oauth.begin_sign_in, MAIL | {413, 502}),
-    Route(
-        "POST",
-        "/accounts/oauth/{provider}/finish",
-        "completeOAuthSignIn",
-        oauth.finish_sign_in,
-        MAIL | {413, 502},
-        success=201,
-    ),
+    Route("POST", _OAUTH, "startOAuthSignIn", oauth.begin_sign_in, MAIL | {413, 502}),
+    Route("POST", f"{_OAUTH}/finish", "completeOAuthSignIn", oauth.finish_sign_in, MAIL | {413, 502}, success=201),
     Route("GET", "/admin/accounts", "listAllAccounts", accounts.list_every_account, ADMIN),
     Route(
         "POST",
@@ -158,14 +151,8 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/accounts/{accountId}/send", "sendEmail", sending.send, MAIL, also=202, chooses_also=_is_scheduled),
     Route("POST", "/accounts/{accountId}/send/preview", "previewSend", sending.preview, MAIL),
     Route("POST", f"{_MESSAGE}/forward", "forwardEmail", sending.forward, MAIL),
-    Route("GET", "/accounts/{accountId}/scheduled", "listScheduledSends", deliveries.list_scheduled, MAIL),
-    Route(
-        "DELETE",
-        "/accounts/{accountId}/scheduled/{scheduleId}",
-        "cancelScheduledSend",
-        deliveries.cancel_scheduled,
-        MAIL,
-    ),
+    Route("GET", _SCHEDULED, "listScheduledSends", deliveries.list_scheduled, MAIL),
+    Route("DELETE", f"{_SCHEDULED}/{{scheduleId}}", "cancelScheduledSend", deliveries.cancel_scheduled, MAIL),
     Route("GET", "/delivery-operations", "listAllDeliveries", deliveries.list_all_deliveries, MAIL),
     Route("GET", _DELIVERIES, "listDeliveries", deliveries.list_deliveries, MAIL),
     Route("GET", f"{_DELIVERIES}/{{operationId}}", "getDelivery", deliveries.get_delivery, MAIL),
@@ -174,7 +161,7 @@ ROUTES: tuple[Route, ...] = (
         "POST", f"{_DELIVERIES}/{{operationId}}/resolve", "resolveDelivery", deliveries.resolve_delivery, MAIL | {413}
     ),
     Route("GET", "/admin/oauth-apps", "getOAuthApps", oauth.get_oauth_apps, ADMIN | {502}),
-    Route("PUT", "/admin/oauth-apps/{provider}", "setOAuthApp", oauth.set_oauth_app, OAUTH_APP),
+    Route("PUT", "/admin/oauth-apps/{provider}", "setOAuthApp", oauth.set_oauth_app, STORED),
     Route("DELETE", "/admin/oauth-apps/{provider}", "removeOAuthApp", oauth.remove_oauth_app, ADMIN | {502}),
     Route("GET", "/admin/license", "getLicense", licence.get_license, ADMIN | {502}),
     Route("PUT", "/admin/license", "setLicense", licence.set_license, ADMIN | {415, 502}),

@@ -10,6 +10,7 @@ from typing import Any
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
 from tests.servers.running import PASSWORD, Answer, RunningAppliance
+from tests.servers.scripted_smtp import ScriptedSmtp
 
 _numbers = count(1)
 
@@ -93,12 +94,15 @@ class House:
         assert answer.status == 200, answer.body
         return Person(email, answer.data)
 
-    def connect(self, owner: Person, *sources: bytes, **more: Any) -> Box:
-        """Return a new mailbox with these messages in its inbox, after the first sync."""
+    def connect(self, owner: Person, *sources: bytes, smtp: ScriptedSmtp | None = None, **more: Any) -> Box:
+        """Return a new mailbox with these messages in its inbox, after the first sync. `smtp`: by which it sends."""
         user = self.server.fresh_user()
         if sources:
             self.server.deliver(user, *sources)
-        answer = self.ask(owner, "POST", "/accounts", {"email": user, **self.servers(user), **more})
+        servers = self.servers(user)
+        if smtp is not None:
+            smtp.user, servers["smtp"]["port"] = user, smtp.port
+        answer = self.ask(owner, "POST", "/accounts", {"email": user, **servers, **more})
         assert answer.status == 201, answer.body
         box = Box(answer.data["id"], user, owner)
         self.wait_until_ready(box)

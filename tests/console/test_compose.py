@@ -41,19 +41,7 @@ def smtp() -> Iterator[ScriptedSmtp]:
 @pytest.fixture
 def scripted(house: House, smtp: ScriptedSmtp) -> Box:
     """A mailbox that sends through `smtp`, with its member."""
-    owner = house.add_member("fay")
-    user = house.server.fresh_user()
-    servers = house.servers(user)
-    smtp.user = user
-    answer = house.ask(
-        owner,
-        "POST",
-        "/accounts",
-        {"email": user, "imap": servers["imap"], "smtp": servers["smtp"] | {"port": smtp.port}},
-    )
-    assert answer.status == 201, answer.body
-    made = Box(answer.data["id"], user, owner)
-    house.wait_until_ready(made)
+    made = house.connect(house.add_member("fay"), smtp=smtp)
     smtp.forget()
     return made
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.console.house import Box, House, Person
+from tests.console.house import House, Person
 from tests.console.walker import Walker
 from tests.servers.desk import a_key, a_message
 from tests.servers.mailboxes import wait_until
@@ -20,14 +20,8 @@ class Sender:
 
     def __init__(self, house: House) -> None:
         self.house, self.person = house, house.add_member("grace")
-        user = house.server.fresh_user()
-        self.smtp = ScriptedSmtp(user=user).start()
-        servers = house.servers(user)
-        servers["smtp"]["port"] = self.smtp.port
-        answer = house.ask(self.person, "POST", "/accounts", {"email": user, **servers})
-        assert answer.status == 201, answer.body
-        self.box = Box(answer.data["id"], user, self.person)
-        house.wait_until_ready(self.box)
+        self.smtp = ScriptedSmtp(user="").start()
+        self.box = house.connect(self.person, smtp=self.smtp)
 
     def send(self, to: str = "bob@example.test", **fields: Any) -> Any:
         """Send a message; return the delivery operation."""

@@ -25,7 +25,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from waitress.channel import ClientDisconnected, HTTPChannel
@@ -36,6 +36,9 @@ from mailbox_appliance.errors import Problem, TooBusy
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.web.server.framing import BadField, IncomingRequest, RequestAborted, RequestTimeout
 from mailbox_appliance.web.server.memory import MemoryReservation, OutputBuffer
+
+if TYPE_CHECKING:
+    from mailbox_appliance.web.http import StreamedBody
 
 # --- Responses: the application's, and the server's own errors in the same shape ---
 
@@ -115,16 +118,6 @@ def _add_retry_after(task: Any, problem: Problem) -> None:
         task.response_headers.append(("Retry-After", str(problem.retry_after)))
 
 
-class ResponseBody(Protocol):
-    """The interface of a streamed body, which the application produces while it is sent."""
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Yield the body in pieces."""
-
-    def close(self) -> None:
-        """Release the resources of the body, whether it was sent or not."""
-
-
 class ResponseTask(WSGITask):
     """Runs the application for one request and writes its response.
 
@@ -136,7 +129,7 @@ class ResponseTask(WSGITask):
     close_on_finish = False
     content_length: int | None = None
     rest: "ResponseRemainder | None" = None  # the remainder that continues it
-    _body: ResponseBody | None = None
+    _body: "StreamedBody | None" = None
     _pieces: Iterator[bytes] = iter(())
     _size: int | None = None
     _is_last = False
@@ -187,7 +180,7 @@ class ResponseTask(WSGITask):
     def _is_paused(self) -> bool:
         return self.rest is not None
 
-    def _take_stream(self, body: ResponseBody) -> None:
+    def _take_stream(self, body: "StreamedBody") -> None:
         self._body, self._pieces = body, iter(body)
         # Waitress would report a missing body, since it is written after the application returned.
         self._size, self.content_length = self.content_length, None
