@@ -4,11 +4,11 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import msgspec
 
-from mailbox_appliance.model.base import DESCRIBED_FIELD, Input, Wire
+from mailbox_appliance.model.base import DESCRIBED_FIELD, Deletion, Input, Page, Wire
 from mailbox_appliance.model.deliveries import LegacySendResult
 from mailbox_appliance.model.messages import Download
 from mailbox_appliance.operations.decoding import HEADERS, body_types
@@ -134,19 +134,18 @@ def _plain(text: str) -> str:
 def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     operation = route.operation
     summary, _, rest = operation.help.partition("\n\n")
-    shown = api_examples.EXAMPLES.get(route.name, {})
     described: dict[str, Any] = {
         "operationId": route.name,
         "summary": _plain(summary).removesuffix("."),
         "description": "\n\n".join(filter(None, (rest, *_describe_access(operation)))),
-        "parameters": _parameters(route, operation, schema_of, shown.get("parameters", {})),
-        "responses": _responses(route, schema_of, shown),
+        "parameters": _parameters(route, operation, schema_of, api_examples.PARAMETERS.get(route.name, {})),
+        "responses": _responses(route, schema_of),
         "security": [{"bearer": []}] if operation.rights.access in (Access.CREDENTIAL, Access.SESSION) else [],
         "tags": [reference.TAG_OF[route.name]],
     }
     if operation.body is not None:
         schema = _one_of([schema_of[choice] for choice in body_types(operation.body.type)])
-        content = {"schema": schema} | ({"example": shown["request"]} if "request" in shown else {})
+        content = {"schema": schema, "example": api_examples.REQUESTS[route.name]}
         described["requestBody"] = {
             "description": f"At most {operation.body_limit // MIB} MiB.",
             "required": operation.body.is_required,
@@ -235,15 +234,28 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return choices[0] if len(choices) == 1 else schema
 
 
-def _responses(route: Route, schema_of: dict[Any, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
-    described = {}
-    for status, name in ((route.success, "response"), (route.also, "later")):
-        if status is not None:
-            found = _file(route) if route.operation.result is Download else _success(route, schema_of)
-            if name in shown:
-                found["content"][route.media]["example"] = {"data": shown[name]}
-            described[str(status)] = {"description": reference.STATUSES[status][1], **found}
-    return described | _errors(route.errors)
+def _responses(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
+    if route.operation.result is Download:
+        described = {route.success: _file(route)}
+    else:
+        example = api_examples.RESPONSES.get(route.name) or _example(route, _results(route.operation)[0])
+        described = {route.success: _success(route, schema_of, example)}
+        if route.also is not None:
+            described[route.also] = _success(route, schema_of, api_examples.LATER[route.name])
+    texts = reference.STATUSES
+    found = {str(status): {"description": texts[status][1], **one} for status, one in described.items()}
+    return found | _errors(route.errors)
+
+
+def _example(route: Route, kind: Any) -> Any:
+    """Return an example of a type that an operation returns."""
+    if kind is Deletion:
+        return {"id": reference.PATH_PARAMETERS[_IN_PATH.findall(route.path)[-1]][1], "deleted": True}
+    if get_origin(kind) is Page:
+        return {"items": [_example(route, get_args(kind)[0])], "nextCursor": "MTc3MjU5OTk2NzAwMC4zYjFm"}
+    if get_origin(kind) is tuple:
+        return [_example(route, get_args(kind)[0])]
+    return api_examples.TYPES[(get_origin(kind) or kind).__name__]
 
 
 def _results(operation: Operation[Any, Any]) -> tuple[Any, ...]:
@@ -255,11 +267,16 @@ def _one_of(choices: list[dict[str, Any]]) -> dict[str, Any]:
     return choices[0] if len(choices) == 1 else {"oneOf": choices}
 
 
-def _success(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
+def _success(route: Route, schema_of: dict[Any, Any], example: Any) -> dict[str, Any]:
     results = _results(route.operation)
     described: dict[str, Any] = {
         "headers": {**_REQUEST_ID},
-        "content": {"application/json": {"schema": _envelope(_one_of([schema_of[result] for result in results]))}},
+        "content": {
+            "application/json": {
+                "schema": _envelope(_one_of([schema_of[result] for result in results])),
+                "example": {"data": example},
+            }
+        },
     }
     if LegacySendResult in results:
         meaning = "Present if this is the repeated response of an earlier release: the sent message, not a delivery."

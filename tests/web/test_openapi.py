@@ -15,8 +15,7 @@ from mailbox_appliance.model.base import DESCRIBED_FIELD, Input, Wire
 from mailbox_appliance.model.messages import Download
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.operation import Access
-from mailbox_appliance.web import openapi
-from mailbox_appliance.web.api_examples import EXAMPLES
+from mailbox_appliance.web import api_examples, openapi
 from mailbox_appliance.web.routes import ROUTES, Route
 from tests.checked_client import description, resolve_response
 
@@ -142,7 +141,9 @@ def test_the_error_example_fits() -> None:
 
 
 def test_every_example_belongs_to_an_operation() -> None:
-    assert EXAMPLES.keys() <= set(NAMES)
+    for table in (api_examples.PARAMETERS, api_examples.REQUESTS, api_examples.RESPONSES, api_examples.LATER):
+        assert table.keys() <= set(NAMES)
+    assert api_examples.TYPES.keys() <= {*SCHEMAS, "dict", "NoneType"}
 
 
 def test_the_names_of_schemas_are_nouns() -> None:
