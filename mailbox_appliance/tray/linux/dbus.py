@@ -1,35 +1,24 @@
-"""A connection to the D-Bus session bus of a Linux desktop, and notifications sent over it.
-
-jeepney only encodes and decodes messages here. Its own connections read messages of any size, and one unreadable
-message breaks all that follow.
-"""
+"""A connection to the D-Bus session bus of a Linux desktop, and notifications sent over it."""
 
 import logging
 import os
-import select
 import socket
 import threading
-import time
-from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from html import escape
-from itertools import count
 from pathlib import Path
+from selectors import EVENT_READ
 
-from jeepney import DBusAddress, HeaderFields, Message, MessageFlag, MessageType, new_method_call
+from jeepney import DBusAddress, Message, MessageFlag, MessageType, new_method_call
 from jeepney.bus import get_bus
 from jeepney.bus_messages import message_bus
-from jeepney.io.blocking import prep_socket
-from jeepney.low_level import calc_msg_size
+from jeepney.io.blocking import DBusConnection, prep_socket
 
 from mailbox_appliance.tray.view import IconLook, icon_pixels
 
 log = logging.getLogger(__name__)
 
-#: Maximum bytes of a message. Requests about an icon and its menu have some hundred.
-LARGEST = 1 << 20
-_HEADER = 16
 #: Seconds until a bus that accepts or answers nothing counts as gone.
 _PATIENCE = 5.0
 
@@ -59,54 +48,40 @@ class SessionBus:
 
     def __init__(self, address: str) -> None:
         try:
-            self._socket: socket.socket = prep_socket(get_bus(address), timeout=_PATIENCE)
+            self._connection = DBusConnection(prep_socket(get_bus(address), timeout=_PATIENCE))
         except (OSError, ValueError, RuntimeError) as error:
             raise BusUnavailable(str(error)) from error
-        # Only sending blocks: messages are read when data is there.
-        self._socket.settimeout(_PATIENCE)
+        # For sending: messages are read when data is there.
+        self._connection.sock.settimeout(_PATIENCE)
         self._wakes, self._wake = os.pipe()
-        self._read = bytearray()
-        self._skip = 0
-        self._waiting = deque[Message]()
-        self._serials = count(1)
-        # Reentrant, since a signal handler may call close or wake in this thread.
+        # Data there, too, ends the wait for a message.
+        self._connection.selector.register(self._wakes, EVENT_READ)
+        # Reentrant, since a signal handler may call wake in the thread that closes.
         self._sending, self._closing = threading.Lock(), threading.RLock()
         self._is_closed = False
         #: The name that the bus assigned to this connection.
-        self.name = str(self._say_hello().body[0])
+        self.name = str(self._connection.unique_name)
 
-    def _say_hello(self) -> Message:
-        try:
-            return self.call(message_bus.Hello())
-        except BusUnavailable:
-            self.close()
-            raise
-
-    def send(self, message: Message) -> int:
-        """Send a message and return its serial number, which a reply quotes. Raises BusUnavailable."""
-        serial = next(self._serials)
-        written = message.serialise(serial=serial)
+    def send(self, message: Message) -> None:
+        """Send a message. Raises BusUnavailable."""
         try:
             with self._sending:
-                self._socket.sendall(written)
+                self._connection.send(message)
         except OSError as error:
-            self._abort()
+            with suppress(OSError):  # perhaps only a part was sent; the thread that reads notices the end
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
             raise BusUnavailable(str(error)) from error
-        return serial
 
     def call(self, message: Message) -> Message:
-        """Send a message and return its reply, which may be an error. Only for the thread that reads.
+        """Send a message and return its reply, which may be an error; other messages that arrive before it are lost.
 
-        Other messages that arrive before the reply are kept, and the next calls of `receive` return them. Raises
-        BusUnavailable if no reply arrives.
+        Only for the thread that reads. Raises BusUnavailable if no reply arrives.
         """
-        serial, deadline, before = self.send(message), time.monotonic() + _PATIENCE, list[Message]()
-        while (answer := self.receive(deadline - time.monotonic())) is not None:
-            if answer.header.fields.get(HeaderFields.reply_serial) == serial:
-                self._waiting.extend(before)
-                return answer
-            before.append(answer)
-        raise BusUnavailable("the session bus does not answer")
+        try:
+            answer: Message = self._connection.send_and_get_reply(message, timeout=_PATIENCE)
+        except OSError as error:
+            raise BusUnavailable(str(error) or "the session bus does not answer") from error
+        return answer
 
     def has_owner(self, name: str) -> bool:
         """Whether a program on the bus owns this bus name now."""
@@ -114,24 +89,24 @@ class SessionBus:
         return answer.header.message_type is MessageType.method_return and bool(answer.body[0])
 
     def receive(self, timeout: float | None = None) -> Message | None:
-        """Return the next message; None after `timeout` seconds or a call of `wake`.
+        """Return the next message; None after `timeout` seconds, a call of `wake`, or an unreadable message.
 
-        Without `timeout`, wait without limit.
+        Without `timeout`, wait without limit. Raises BusUnavailable.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while (message := self._next_message()) is None:
-            rest = None if deadline is None else max(0.0, deadline - time.monotonic())
-            ready, _, _ = select.select((self._socket.fileno(), self._wakes), (), (), rest)
-            if self._wakes in ready:
-                os.read(self._wakes, 64)
-                return None
-            if not ready:
-                return None
-            self._receive_bytes()
+        try:
+            message: Message = self._connection.receive(timeout=timeout)
+        except TimeoutError:
+            return None
+        except OSError as error:
+            raise BusUnavailable(str(error)) from error
+        except Exception:  # noqa: BLE001 - any program of this user may have written it, in a later version of D-Bus
+            log.warning("dbus_message_invalid")
+            self._connection.parser.next_msg_size = None  # it was taken from the buffer
+            return None
         return message
 
     def wake(self) -> None:
-        """Make `receive` return None in the thread that reads."""
+        """Make `receive` return None in the thread that reads, now and at every later call."""
         with self._closing:
             if not self._is_closed:
                 os.write(self._wake, b"!")
@@ -141,60 +116,9 @@ class SessionBus:
         with self._closing:
             if not self._is_closed:
                 self._is_closed = True
-                self._socket.close()
+                self._connection.close()
                 os.close(self._wakes)
                 os.close(self._wake)
-
-    def _abort(self) -> None:
-        """End the connection after only a part of a message was sent. The thread that reads notices that."""
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-
-    def _receive_bytes(self) -> None:
-        try:
-            arrived = self._socket.recv(65536)
-        except OSError as error:
-            raise BusUnavailable(str(error)) from error
-        if not arrived:
-            raise BusUnavailable("the session bus has ended")
-        skipped = min(self._skip, len(arrived))
-        self._skip -= skipped
-        self._read += arrived[skipped:]
-
-    def _next_message(self) -> Message | None:
-        if self._waiting:
-            return self._waiting.popleft()
-        while len(self._read) >= _HEADER:
-            size = self._message_size()
-            if size > LARGEST:
-                self._skip = max(0, size - len(self._read))
-                del self._read[:size]
-            elif len(self._read) < size:
-                return None
-            else:
-                written = bytes(self._read[:size])
-                del self._read[:size]
-                if (message := _parse_message(written)) is not None:
-                    return message
-        return None
-
-    def _message_size(self) -> int:
-        try:
-            return int(calc_msg_size(bytes(self._read[:_HEADER])))
-        except Exception as error:  # no bus writes that, and the end of the message is unknown
-            raise BusUnavailable("the session bus does not speak D-Bus") from error
-
-
-def _parse_message(written: bytes) -> Message | None:
-    """Return the message in these bytes; None for one that jeepney cannot decode, such as one of a later D-Bus
-    version.
-    """
-    try:
-        message: Message = Message.from_buffer(written)
-    except Exception:  # noqa: BLE001 - any program of this user may have written it
-        log.warning("dbus_message_invalid")
-        return None
-    return message
 
 
 # --- Notifications (org.freedesktop.Notifications). If no program shows them, nothing happens ---

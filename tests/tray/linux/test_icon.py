@@ -366,17 +366,6 @@ def test_it_tells_what_it_can_be_asked(tray: Tray) -> None:
     tray.host.call(name, "/", "org.freedesktop.DBus.Peer", "Ping")
 
 
-def test_a_message_that_is_far_too_large_is_passed_over(tray: Tray) -> None:
-    name, _path = tray.start().host.icons[-1]
-    with open_dbus_connection(tray.bus.address) as peer:
-        peer.send(new_method_call(DBusAddress("/MenuBar", name, MENU), "Explode", "s", ("x" * 3_000_000,)), serial=101)
-        peer.send(new_method_call(DBusAddress("/MenuBar", name, MENU), "Event", "isvu", _click(tray)), serial=102)
-        assert tray.clicks.get(timeout=PATIENCE) is Action.QUIT
-        heard = iter(lambda: peer.receive(timeout=PATIENCE), None)
-        answers = (message.header.fields.get(HeaderFields.reply_serial) for message in heard)
-        assert next(filter(None, answers)) == 102, "the first one was read"
-
-
 def test_a_message_with_a_field_of_a_later_protocol_is_passed_over(tray: Tray) -> None:
     name, _path = tray.start().host.icons[-1]
     socket = prep_socket(get_bus(tray.bus.address))
