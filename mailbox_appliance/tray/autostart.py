@@ -87,7 +87,7 @@ class Autostart:
     @property
     def is_ours(self) -> bool:
         """Whether the tray starts at login for the data directory of this object, not for another one."""
-        return self.is_enabled and _resolve(_data_dir_of(self.command)) == _resolve(self._data_dir)
+        return self.is_enabled and find_data_dir(_data_dir_of(self.command)) == find_data_dir(self._data_dir)
 
     @property
     def command(self) -> list[str]:
@@ -183,12 +183,13 @@ def _data_dir_of(command: Sequence[str]) -> str | None:
     return next((value for option, value in itertools.pairwise(command) if option == _DATA_DIR), None)
 
 
-def _resolve(data_dir: str | None) -> Path | None:
+def find_data_dir(data_dir: str | None) -> Path | None:
+    """Return a named data directory, or the default one; None for a user without a home directory."""
     if data_dir is not None:
         return Path(data_dir).absolute()
     try:
         return default_data_dir()
-    except Failure:  # this user has no home
+    except Failure:
         return None
 
 

@@ -120,13 +120,9 @@ class DesktopLauncher:
         named = [_browser_command(part) for part in self.environment.get("BROWSER", "").split(os.pathsep)]
         return self._try_viewers(named, address) or self._show_in_any(_BROWSERS, address)
 
-    def open_folder(self, folder: Path) -> bool:
-        """Show a folder in the desktop's file manager."""
-        return self._show_in_any(_FILES, lambda: str(folder))
-
-    def open_file(self, file: Path) -> bool:
-        """Show a text file in the desktop's default program."""
-        return self._show_in_any(_FILES, lambda: str(file))
+    def open_path(self, path: Path) -> bool:
+        """Show a folder or a text file in the desktop's default program."""
+        return self._show_in_any(_FILES, lambda: str(path))
 
     def open_terminal(self, command: Sequence[str]) -> bool:
         """Run a command of this program in a terminal window that stays open until the user closes it."""
@@ -135,10 +131,10 @@ class DesktopLauncher:
             line = f'cmd /s /k "{" ".join(map(_quote_for_cmd, command))}"'
             return self._start_and_check(line, getattr(subprocess, "CREATE_NEW_CONSOLE", 0))
         if self.platform == "darwin":
-            return self._start_any([("osascript", "-e", _IN_TERMINAL, shlex.join(command))])
+            return self._start_and_check(("osascript", "-e", _IN_TERMINAL, shlex.join(command)))
         staying = ("sh", "-c", _AND_STAY, "sh", *command)
         named = [(name, "-e")] if (name := self.environment.get("TERMINAL")) else []
-        return self._start_any([(*terminal, *staying) for terminal in (*named, *_TERMINALS)])
+        return any(self._start_and_check((*terminal, *staying)) for terminal in (*named, *_TERMINALS))
 
     def copy_to_clipboard(self, text: str) -> bool:
         """Copy a text to the clipboard."""
@@ -152,14 +148,9 @@ class DesktopLauncher:
         return self._try_viewers([("open",)] if self.platform == "darwin" else ways, what)
 
     def _try_viewers(self, ways: Sequence[Sequence[str]], what: Callable[[], str]) -> bool:
-        return any(self._start_and_check(_with_target(way, what())) for way in ways if self._is_there(way))
-
-    def _is_there(self, way: Sequence[str]) -> bool:
-        return bool(way) and shutil.which(way[0], path=self.environment.get("PATH")) is not None
-
-    def _start_any(self, commands: Sequence[Sequence[str]]) -> bool:
-        """Try these commands in order until one starts and does not fail; return whether one did."""
-        return any(self._start_and_check(command) for command in commands if command)
+        path = self.environment.get("PATH")
+        there = (way for way in ways if way and shutil.which(way[0], path=path) is not None)
+        return any(self._start_and_check(_with_target(way, what())) for way in there)
 
     def _start_and_check(self, command: Sequence[str], creationflags: int = 0) -> bool:
         child = self._start_program(command, subprocess.DEVNULL, creationflags)
@@ -389,7 +380,7 @@ class Actions:
 
     def _open_logs(self) -> None:
         folder = self._parts.data_dir / "logs"
-        if not self._parts.opening.open_folder(folder):
+        if not self._parts.opening.open_path(folder):
             self._show_notice("Log folder", str(folder))
 
     def _copy_fingerprint(self) -> None:
@@ -411,7 +402,7 @@ class Actions:
             return
         if self._parts.opening.copy_to_clipboard(code):
             self._show_notice("Setup code copied", "Paste it when the console asks for it.")
-        elif not self._parts.opening.open_file(file):
+        elif not self._parts.opening.open_path(file):
             self._show_notice("Setup code", f"It is in the menu, and in the file {file}")
 
     # --- Changes ---

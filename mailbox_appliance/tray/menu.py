@@ -6,7 +6,6 @@ already.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mailbox_appliance.tray.state import (
     AccessLevel,
@@ -186,29 +185,20 @@ def _program_rows(state: TrayState) -> Iterator[MenuRow]:
 # --- Enabled and disabled rows ---
 
 
-@dataclass(frozen=True)
-class _DisabledReason:
-    """The reason why a row is disabled. `reason` is None if the first row of the menu shows it already."""
+def _why_admin_disabled(state: TrayState) -> str | None:
+    """Return what disabled rows for administrators end with; None if they are enabled.
 
-    reason: str | None = None
-
-
-def _why_admin_disabled(state: TrayState) -> _DisabledReason | None:
-    """Return the reason why the rows for administrators are disabled; None if they are enabled."""
-    if (
-        state.service is not ServiceState.ANSWERS
-        or state.setup_code
-        or state.access in (AccessLevel.NOBODY, AccessLevel.LOCKED)
-    ):
-        return _DisabledReason()
-    return None if state.access is AccessLevel.ADMINISTRATOR else _DisabledReason("administrators only")
+    Empty if the first row of the menu shows the reason already.
+    """
+    if not _is_logged_in(state) or state.setup_code:
+        return ""
+    return None if state.access is AccessLevel.ADMINISTRATOR else ": administrators only"
 
 
 def _row_or_reason(
-    label: str, action: Action, why: _DisabledReason | None, *, is_known: bool = True, checked: bool | None = None
+    label: str, action: Action, why: str | None, *, is_known: bool = True, checked: bool | None = None
 ) -> MenuRow:
-    suffix = f": {why.reason}" if why is not None and why.reason else ""
-    return MenuRow(label + suffix, action, enabled=why is None and is_known, checked=checked)
+    return MenuRow(label + (why or ""), action, enabled=why is None and is_known, checked=checked)
 
 
 def _is_logged_in(state: TrayState) -> bool:

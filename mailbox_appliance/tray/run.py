@@ -23,7 +23,7 @@ from pathlib import Path
 
 from mailbox_appliance import logs
 from mailbox_appliance.client.errors import INTERNAL, Failure
-from mailbox_appliance.client.local import RunningAppliance, default_data_dir, find_running
+from mailbox_appliance.client.local import RunningAppliance, find_running
 from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.system import files, ownership, stdio
 from mailbox_appliance.tray import autostart, item_actions, service
@@ -188,15 +188,8 @@ def _make_parts(data_dir: Path, config_dir: Path, environment: Mapping[str, str]
         ApplianceWatcher(data_dir, TokenStore(config_dir, environment), environment),
         ServiceProcess(data_dir, environment),
         DesktopLauncher(environment),
-        autostart.for_this_system(environment, None if _is_default_dir(data_dir) else data_dir),
+        autostart.for_this_system(environment, None if data_dir == autostart.find_data_dir(None) else data_dir),
     )
-
-
-def _is_default_dir(data_dir: Path) -> bool:
-    try:
-        return data_dir == default_data_dir()
-    except Failure:  # this user has no home directory
-        return False
 
 
 def _run_tray(parts: TrayParts, environment: Mapping[str, str], *, opens_console: bool) -> int:

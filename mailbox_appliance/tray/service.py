@@ -45,14 +45,6 @@ class CannotEndProcess(Exception):
     """A process could not be asked to end. The text continues a sentence that starts with the name of the process."""
 
 
-def find_owner_pid(data_dir: Path) -> int | None:
-    """Return the PID of the process that owns the data directory, even before it responds; None if there is none."""
-    if (pid := files.find_lock_holder(data_dir / "lock")) is not None:
-        return pid
-    running = local.find_running(data_dir)  # on a full disk the lock has no PID
-    return None if running is None else running.pid
-
-
 @dataclass(frozen=True)
 class OwnerProcess:
     """The process that owns a data directory.
@@ -72,7 +64,14 @@ def find_owner(data_dir: Path) -> OwnerProcess | None:
     if running is None and not local.is_owned(data_dir):
         return None
     pid = files.find_lock_holder(data_dir / "lock") if running is None else running.pid
-    return OwnerProcess(pid, running.url if running else None, pid is not None and is_kept_by_systemd(pid))
+    is_kept = pid is not None and systemd_stop_command(pid) is not None
+    return OwnerProcess(pid, None if running is None else running.url, is_kept)
+
+
+def find_owner_pid(data_dir: Path) -> int | None:
+    """Return the PID of the process that owns the data directory, even before it responds; None if there is none."""
+    owner = find_owner(data_dir)
+    return None if owner is None else owner.pid
 
 
 def owner_url(data_dir: Path) -> str:
@@ -232,30 +231,21 @@ class ErrorOutput:
 
 
 def _parse_last_error(lines: list[str]) -> LastError:
-    """Return the error object on the last line or, if that is not one, the text of the last lines."""
-    if not lines:
-        return LastError(None, "")
-    values = _parse_line(lines[-1])
-    error = values.get("error")
+    """Return the error object on the last line or, if that is not one, the messages and causes of the last lines."""
+    values = [_parse_line(line) for line in lines[-_LINES:]]
+    error = values[-1].get("error") if values else None
     if isinstance(error, dict) and "message" in error:
         return LastError(str(error.get("code")), str(error["message"]))
-    return LastError(None, " ".join(_sentence_of_line(line) for line in lines[-_LINES:]))
-
-
-def _sentence_of_line(line: str) -> str:
-    """Return the message of a JSON log line with its cause. A line that is not JSON stays unchanged."""
-    values = _parse_line(line)
-    if "message" not in values:
-        return line.strip()
-    return " ".join(str(values[name]) for name in ("message", "why") if name in values)
+    return LastError(None, " ".join(str(each[name]) for each in values for name in ("message", "why") if name in each))
 
 
 def _parse_line(line: str) -> dict[str, object]:
+    """Return the values of a JSON log line; a line that is not JSON is a message."""
     try:
         values = json.loads(line)
     except ValueError:
-        return {}
-    return values if isinstance(values, dict) else {}
+        values = None
+    return values if isinstance(values, dict) else {"message": line.strip()}
 
 
 # --- Crashes: whether a service has crashed, and when it is restarted ---
@@ -394,8 +384,8 @@ class ServiceProcess:
         Nothing is started afterwards.
         """
         self.abandon()
-        pid = find_owner_pid(self._data_dir)
-        if pid is None or not is_kept_by_systemd(pid):
+        owner = find_owner(self._data_dir)
+        if owner is None or not owner.is_kept:
             self.stop()
 
     def abandon(self) -> None:
@@ -411,7 +401,9 @@ class ServiceProcess:
     def _start_or_find(self, *options: str) -> local.RunningAppliance:
         try:
             for _ in range(_TRIES):
-                if (running := self._find_running() or self._wait_until_answering(self._spawn(*options))) is not None:
+                if (
+                    running := local.find_running(self._data_dir) or self._wait_until_answering(self._spawn(*options))
+                ) is not None:
                     return running
                 self._wait_for_other()
         except OSError as error:
@@ -423,9 +415,6 @@ class ServiceProcess:
 
     def _has_port(self) -> bool:
         return settings.load(self._data_dir / "config.toml", self._environment).is_set("server.port")
-
-    def _find_running(self) -> local.RunningAppliance | None:
-        return local.find_running(self._data_dir)
 
     def _end_starting_child(self) -> None:
         """End a service process of this tray that has not locked the data directory yet.
@@ -464,7 +453,7 @@ class ServiceProcess:
         `child`: the process that this tray has started. Raises Failure if it crashed or ended for another reason.
         """
         while child.poll() is None:
-            if (running := self._find_running()) is not None:
+            if (running := local.find_running(self._data_dir)) is not None:
                 if not _belongs_to(child, running.pid):
                     child.terminate()  # it was too slow, and must not take over when the other one ends
                 threading.Thread(
@@ -490,7 +479,7 @@ class ServiceProcess:
     def _wait_for_other(self) -> None:
         """Wait until the process that owns the data directory responds or has ended. Raises Failure after some time."""
         until = time.monotonic() + _OTHER_SECONDS
-        while self._find_running() is None and local.is_owned(self._data_dir):
+        while local.find_running(self._data_dir) is None and local.is_owned(self._data_dir):
             if time.monotonic() > until:
                 raise _not_started_failure(self._error_output.read_last_error().text)
             time.sleep(_EVERY)
@@ -499,11 +488,6 @@ class ServiceProcess:
         if files.free_bytes(self._data_dir) < _LITTLE_ROOM:  # then its output, on the same disk, is lost too
             return f"The disk is full: no space is left in {self._data_dir}."
         return f"It ended (exit code {code}) without an error message."
-
-
-def is_kept_by_systemd(pid: int) -> bool:
-    """Whether the process runs in the systemd unit `mailbox-appliance`, so that the tray must not stop it."""
-    return systemd_stop_command(pid) is not None
 
 
 def _belongs_to(child: "subprocess.Popen[bytes]", pid: int) -> bool:

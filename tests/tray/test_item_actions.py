@@ -236,7 +236,7 @@ def test_programs_of_others_get_their_own_libraries(tmp_path: Path, monkeypatch:
     desktop = Desktop(tmp_path / "bin")
     desktop.has("xdg-open", f"env > {tmp_path}/environment")
     ours = {"LD_LIBRARY_PATH": "/ours", "LD_LIBRARY_PATH_ORIG": "/theirs"}
-    assert DesktopLauncher(desktop.environment | ours).open_folder(tmp_path)
+    assert DesktopLauncher(desktop.environment | ours).open_path(tmp_path)
     assert "LD_LIBRARY_PATH=/theirs\n" in (tmp_path / "environment").read_text()
 
 

@@ -230,7 +230,6 @@ def test_what_systemd_keeps_is_seen_by_its_unit(tmp_path: Path, group: str, unit
 def test_what_systemd_keeps_is_not_stopped(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = DirectoryLock(desk.data_dir)
     monkeypatch.setattr(service, "systemd_stop_command", lambda pid: "systemctl --user stop mailbox-appliance")
-    assert service.is_kept_by_systemd(os.getpid())
     made = ServiceProcess(desk.data_dir, desk.environment)
     with pytest.raises(Failure, match="systemctl --user stop"):
         made.stop()
