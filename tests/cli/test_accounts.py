@@ -1,7 +1,5 @@
 """The commands about mailboxes: reconnecting, sharing, and the mailboxes of others for administrators."""
 
-from typing import Any
-
 import pytest
 
 from tests.cli.conftest import CommandLine, Outcome
@@ -10,17 +8,6 @@ from tests.cli.recording_server import Canned, RecordingServer
 IN = "/accounts/acc_1"
 ADD = ("accounts", "add", "--email", "a@b.example", "--imap-host", "i", "--smtp-host", "s", "--password-stdin")
 # fmt: off
-#: options of `accounts reconnect` -> the body
-RECONNECTING: list[tuple[list[str], dict[str, Any]]] = [
-    ([],                                             {}),
-    (["--imap-port", "993", "--imap-security", "tls"], {"imap": {"port": 993, "security": "tls"}}),
-    (["--imap-username", "u"],                       {"imap": {"username": "u"}}),
-    (["--smtp-host", "h", "--smtp-username", "v"],   {"smtp": {"host": "h", "username": "v"}}),
-    (["--password-stdin"],                           {"imap": {"password": "first"}, "smtp": {"password": "first"}}),
-    (["--password-stdin", "--smtp-password-stdin"],  {"imap": {"password": "first"}, "smtp": {"password": "second"}}),
-    (["--smtp-password-stdin"],                      {"smtp": {"password": "first"}}),
-    (["--input", "-"],                               {"imap": {"host": "given"}}),
-]
 #: options of `accounts access` -> who reaches it then
 ACCESS: list[tuple[list[str], bool, list[str]]] = [
     (["--grant", "mem_3"],                           False, ["mem_1", "mem_2", "mem_3"]),
@@ -32,17 +19,6 @@ ACCESS: list[tuple[list[str], bool, list[str]]] = [
     (["--grant", "CID@b.example"],                   False, ["mem_1", "mem_2", "mem_3"]),
 ]
 # fmt: on
-
-
-@pytest.mark.parametrize(("options", "body"), RECONNECTING)
-def test_what_changes_is_sent(
-    options: list[str], body: dict[str, Any], client_of: CommandLine, server: RecordingServer
-) -> None:
-    server.data("POST", f"{IN}/reconnect", {"id": "acc_1"})
-    server.data("GET", IN, {"id": "acc_1", "provider": "imap", "status": "reauth_required"})
-    stdin = b'{"imap": {"host": "given"}}' if "--input" in options else b"first\nsecond\n"
-    assert client_of("accounts", "reconnect", "acc_1", *options, stdin=stdin).code == 0
-    assert server.asked[-1].json == body
 
 
 def test_who_gives_no_servers_is_led_to_what_finds_them(client_of: CommandLine) -> None:

@@ -15,69 +15,6 @@ TOKEN = "mbxk_test"
 NEW = "api-keys create --name Backup"
 ONE = "api-keys update key_1"
 
-# fmt: off
-#: command line -> the request and its body
-LINES: tuple[tuple[str, str, Any], ...] = (
-    ("api-keys list",                            f"GET {OWN}", None),
-    ("api-keys list --all-members",              f"GET {ALL}", None),
-    ("api-keys revoke key_1",                    f"DELETE {OWN}/key_1", None),
-    ("api-keys revoke key_1 --all-members",      f"DELETE {ALL}/key_1", None),
-    (f"{NEW} --profile full",                    f"POST {OWN}", {"permissionProfile": "full"}),
-    (f"{NEW} --profile full --supplemental admin.audit --supplemental admin.members", f"POST {OWN}",
-     {"permissionProfile": "full", "supplementalCapabilities": ["admin.audit", "admin.members"]}),
-    (f"{NEW} --capability mail.read --capability admin.audit", f"POST {OWN}",
-     {"customCapabilities": ["mail.read", "admin.audit"]}),
-    (f"{NEW} --profile full --account acc_1 --account acc_2", f"POST {OWN}",
-     {"permissionProfile": "full", "accounts": ["acc_1", "acc_2"]}),
-    (f"{NEW} --profile full --no-accounts",      f"POST {OWN}", {"permissionProfile": "full", "accounts": []}),
-    (f"{NEW} --capability admin.audit --member mem_1", f"POST {ALL}",
-     {"customCapabilities": ["admin.audit"], "memberId": "mem_1"}),
-    (f"{ONE} --profile full",                    f"PATCH {ALL}/key_1", {"permissionProfile": "full"}),
-    (f"{ONE} --supplemental admin.audit",        f"PATCH {ALL}/key_1", {"supplementalCapabilities": ["admin.audit"]}),
-    (f"{ONE} --no-supplemental",                 f"PATCH {ALL}/key_1", {"supplementalCapabilities": []}),
-    (f"{ONE} --capability mail.read",            f"PATCH {ALL}/key_1", {"customCapabilities": ["mail.read"]}),
-    (f"{ONE} --account acc_1",                   f"PATCH {ALL}/key_1", {"accounts": ["acc_1"]}),
-    (f"{ONE} --no-accounts",                     f"PATCH {ALL}/key_1", {"accounts": []}),
-    (f"{ONE} --all-accounts --profile full",     f"PATCH {ALL}/key_1", {"accounts": None, "permissionProfile": "full"}),
-)
-#: command lines that are wrong as they stand, and what the error names
-WRONG: tuple[tuple[str, str], ...] = (
-    ("api-keys create --profile full",                       "option:--name"),
-    (NEW,                                                    "option:--profile"),
-    (f"{NEW} --supplemental admin.audit",                    "option:--profile"),
-    (f"{NEW} --profile custom",                              "option:--profile"),
-    (f"{NEW} --capability mail.everything",                  "option:--capability"),
-    (f"{NEW} --profile full --supplemental mail.read",       "option:--supplemental"),
-    (f"{NEW} --profile full --account acc_1 --no-accounts",  "option:--no-accounts"),
-    (ONE,                                                    "option:--profile"),
-    (f"{ONE} --all-accounts --no-accounts",                  "option:--all-accounts"),
-    (f"{ONE} --all-accounts --account acc_1",                "option:--all-accounts"),
-    (f"{ONE} --no-supplemental --supplemental admin.audit",  "option:--no-supplemental"),
-    ("api-keys revoke",                                      "argument:KEY-ID"),
-)
-# fmt: on
-
-
-@pytest.mark.parametrize(("line", "request_line", "body"), LINES)
-def test_a_command_is_one_request(
-    line: str, request_line: str, body: Any, client_of: CommandLine, server: RecordingServer
-) -> None:
-    method, target = request_line.split(" ")
-    server.data(method, target, [KEY] if method == "GET" else KEY)
-    outcome = client_of(*line.split(" "))
-    assert (outcome.code, outcome.err) == (0, "")
-    (asked,) = server.asked
-    wanted = body if method != "POST" else {"name": "Backup", **body}
-    assert asked.body == b"" if wanted is None else asked.json == wanted
-
-
-@pytest.mark.parametrize(("line", "path"), WRONG)
-def test_wrong_usage(line: str, path: str, client_of: CommandLine, server: RecordingServer) -> None:
-    outcome = client_of(*line.split(" "))
-    assert (outcome.code, outcome.error["code"]) == (2, "invalid_request")
-    assert [detail["path"] for detail in outcome.error["details"]] == [path]
-    assert server.asked == []
-
 
 def test_a_member_and_a_mailbox_may_be_named_by_email(client_of: CommandLine, server: RecordingServer) -> None:
     server.data("GET", "/admin/members", [{"id": "mem_1", "email": "Cid@example.org"}])

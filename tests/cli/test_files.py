@@ -198,22 +198,3 @@ def test_a_source(client_of: CommandLine, server: RecordingServer, here: Path) -
     server.answer("GET", f"{IN}/raw", Canned(raw=b"Subject: x\r\n\r\n"))
     assert client_of("emails", "get", "msg_1", "--account", "acc_1", "--raw", "--output", "x.eml").code == 0
     assert (here / "x.eml").read_bytes() == b"Subject: x\r\n\r\n"
-
-
-@pytest.mark.parametrize(
-    ("options", "path"),
-    [
-        (["--raw", "--body-format", "text"], "option:--raw"),
-        (["--offset", "3"], "option:--offset"),
-        (["--limit", "3"], "option:--limit"),
-        (["--output", "x"], "option:--output"),
-        (["--force"], "option:--force"),
-        (["--body-format", "pdf"], "option:--body-format"),
-    ],
-)
-def test_options_that_do_not_go_together(
-    client_of: CommandLine, server: RecordingServer, options: list[str], path: str
-) -> None:
-    outcome = client_of("emails", "get", "msg_1", "--account", "acc_1", *options)
-    assert (outcome.code, [detail["path"] for detail in outcome.error["details"]]) == (2, [path])
-    assert server.asked == []

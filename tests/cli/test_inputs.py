@@ -203,6 +203,22 @@ def test_what_was_done_before_it_broke_off_is_told(client_of: CommandLine, serve
     assert (outcome.code, outcome.data, outcome.error) == (5, done(*ids[:100]), away)
 
 
+#: the response -> the exit code
+ENDS: list[tuple[dict[str, Any], int]] = [
+    ({}, 0),
+    ({"failed": [{"messageId": "msg_2", "code": "not_found"}]}, 3),
+    ({"uncertainIds": ["msg_2"]}, 3),
+]
+
+
+@pytest.mark.parametrize(("said", "code"), ENDS)
+def test_the_exit_code_tells_what_was_not_done(
+    said: dict[str, Any], code: int, client_of: CommandLine, server: RecordingServer
+) -> None:
+    server.data("POST", f"{IN}/messages/actions", done("msg_1") | said)
+    assert client_of("emails", "archive", "msg_1", "msg_2", "--account", "acc_1").code == code
+
+
 # --- How many messages one command is about ---
 
 
@@ -215,33 +231,6 @@ def test_ten_thousand_messages_and_no_more() -> None:
 
 
 # --- Members on the command line: the requests, and the member that an email selects ---
-
-
-# fmt: off
-#: command line -> request, and its body
-ASKING: list[tuple[str, str, dict[str, Any]]] = [
-    ("members add --name Bob --email b@c.example", "POST /admin/members",
-     {"name": "Bob", "email": "b@c.example", "role": "member"}),
-    ("members add --name Bob --email b@c.example --role admin", "POST /admin/members",
-     {"name": "Bob", "email": "b@c.example", "role": "admin"}),
-    ("members update mem_1 --name Bob", "PATCH /admin/members/mem_1", {"name": "Bob"}),
-    ("members update mem_1 --email b@c.example --role admin", "PATCH /admin/members/mem_1",
-     {"email": "b@c.example", "role": "admin"}),
-    ("members suspend mem_1", "PATCH /admin/members/mem_1", {"status": "suspended"}),
-    ("members activate mem_1", "PATCH /admin/members/mem_1", {"status": "active"}),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize(("line", "request_line", "body"), ASKING)
-def test_what_is_asked_for(
-    line: str, request_line: str, body: dict[str, Any], client_of: CommandLine, server: RecordingServer
-) -> None:
-    method, target = request_line.split(" ")
-    server.data(method, target, {"id": "mem_1"}, status=201 if method == "POST" else 200)
-    assert client_of(*line.split(" ")).code == 0
-    (asked,) = server.asked
-    assert (asked.method, asked.target, asked.json) == (method, f"/api/v1{target}", body)
 
 
 def test_a_member_is_named_by_email(client_of: CommandLine, server: RecordingServer) -> None:

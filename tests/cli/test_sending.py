@@ -15,30 +15,6 @@ OPERATION: dict[str, Any] = {"operationId": "dlv_1", "accountId": "acc_1", "kind
 LOOK = "mailbox-appliance emails delivery-status dlv_1 --account acc_1"
 
 # fmt: off
-#: options of `emails forward msg_1` -> the body
-FORWARDING: list[tuple[list[str], dict[str, Any]]] = [
-    (["--to", "a@b"],                          {"to": [{"email": "a@b"}]}),
-    (["--to", "Ann <a@b>", "--to", "c@d", "--cc", "e@f"],
-     {"to": [{"name": "Ann", "email": "a@b"}, {"email": "c@d"}], "cc": [{"email": "e@f"}]}),
-    (["--to", "a@b", "--from", "me@b", "--comment", "See\nbelow"],
-     {"to": [{"email": "a@b"}], "from": "me@b", "comment": "See\nbelow"}),
-    (["--to", "a@b", "--comment-file", "-"],   {"to": [{"email": "a@b"}], "comment": "from stdin ä\n"}),
-    (["--to", "a@b", "--no-attachments"],      {"to": [{"email": "a@b"}], "includeAttachments": False}),
-]
-#: command line -> method and target, and the body
-OTHERS: list[tuple[str, str, dict[str, Any]]] = [
-    ("emails preview --to a@b --text Hi",
-     f"POST {IN}/send/preview",                {"to": [{"email": "a@b"}], "body": {"text": "Hi"}}),
-    ("emails preview --reply-to msg_1 --reply-all",
-     f"POST {IN}/send/preview",                {"replyToMessageId": "msg_1", "replyAll": True, "body": {}}),
-    ("emails preview --draft msg_1 --send-at 2030-01-31T09:00:00Z",
-     f"POST {IN}/send/preview",                {"draftId": "msg_1", "sendAt": "2030-01-31T09:00:00Z"}),
-    ("emails preview --input -",               f"POST {IN}/send/preview", {"body": {}}),
-    ("emails resolve dlv_1 --outcome failed",  f"POST {IN}/delivery-operations/dlv_1/resolve", {"outcome": "failed"}),
-    ("drafts send msg_1 --idempotency-key k1", f"POST {IN}/send", {"draftId": "msg_1"}),
-    ("drafts send msg_1 --idempotency-key k1 --send-at 2030-01-31T09:00:00+01:00",
-     f"POST {IN}/send",                        {"draftId": "msg_1", "sendAt": "2030-01-31T09:00:00+01:00"}),
-]
 #: additional fields of an operation -> parts of the text for people, and the exit code
 TOLD: list[tuple[dict[str, Any], list[str], int]] = [
     ({"status": "succeeded"}, [], 0),
@@ -75,17 +51,6 @@ ADDRESSES: list[tuple[str, dict[str, str] | None]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("options", "body"), FORWARDING)
-def test_a_forward_from_options(
-    options: list[str], body: dict[str, Any], client_of: CommandLine, server: RecordingServer
-) -> None:
-    server.data("POST", f"{IN}/messages/msg_1/forward", OPERATION)
-    outcome = client_of("emails", "forward", "msg_1", *AT, *KEY, *options, stdin="from stdin ä\n".encode())
-    assert (outcome.code, outcome.err, outcome.data) == (0, "", OPERATION)
-    (asked,) = server.asked
-    assert (asked.json, asked.headers["Idempotency-Key"]) == (body, "k1")
-
-
 @pytest.mark.parametrize(("text", "found"), ADDRESSES)
 @pytest.mark.parametrize("option", ["--to", "--cc", "--bcc"])
 def test_one_option_is_one_address(
@@ -99,30 +64,6 @@ def test_one_option_is_one_address(
     assert (outcome.code, server.asked) == (2, [])
     assert outcome.error["details"][0]["path"] == f"option:{option}"
     assert f"{option} takes one address" in outcome.error["message"]
-
-
-def test_a_sender_is_one_address(client_of: CommandLine, server: RecordingServer) -> None:
-    outcome = client_of("emails", "preview", *AT, "--to", "a@b", "--from", "Ann <a@b>, Bob <c@d>")
-    assert (outcome.code, outcome.error["details"][0]["path"], server.asked) == (2, "option:--from", [])
-
-
-def test_a_whole_body_forwards_as_it_stands(client_of: CommandLine, server: RecordingServer) -> None:
-    server.data("POST", f"{IN}/messages/msg_1/forward", OPERATION)
-    assert client_of("emails", "forward", "msg_1", *AT, *KEY, "--input", "-", stdin=b'{ "to":[] }').code == 0
-    assert server.asked[0].body == b'{ "to":[] }'
-
-
-@pytest.mark.parametrize(("line", "request_line", "body"), OTHERS)
-def test_a_command_is_one_request(
-    line: str, request_line: str, body: dict[str, Any], client_of: CommandLine, server: RecordingServer
-) -> None:
-    method, target = request_line.split(" ")
-    server.data(method, target, {"subject": "Hi"})
-    outcome = client_of(*line.split(" "), *AT, stdin=b'{"body": {}}')
-    assert (outcome.code, outcome.err) == (0, "")
-    (asked,) = server.asked
-    assert asked.json == body
-    assert asked.headers.get("Idempotency-Key") == ("k1" if target.endswith("/send") else None)
 
 
 def test_a_local_time_is_sent_with_its_offset(client_of: CommandLine, server: RecordingServer) -> None:
@@ -201,13 +142,6 @@ def test_doubt_shows_in_lists(client_of: CommandLine, server: RecordingServer) -
 def test_without_doubt_a_list_is_only_a_list(client_of: CommandLine, server: RecordingServer) -> None:
     server.data("GET", f"{IN}/scheduled", {"items": [], "nextCursor": None})
     assert client_of("scheduled", "list", *AT, "--format", "table").out == "No results.\n"
-
-
-def test_what_a_person_decided_is_done(client_of: CommandLine, server: RecordingServer) -> None:
-    resolved = OPERATION | {"status": "failed", "error": {"code": "resolved_as_failed"}}
-    server.data("POST", f"{IN}/delivery-operations/dlv_1/resolve", resolved)
-    outcome = client_of("emails", "resolve", "dlv_1", *AT, "--outcome", "failed")
-    assert (outcome.code, outcome.data) == (0, resolved)
 
 
 def test_the_answer_of_an_earlier_release_is_shown_as_it_is(client_of: CommandLine, server: RecordingServer) -> None:
