@@ -18,6 +18,8 @@ OPERATION = {"operationId": "dlv_1", "accountId": "acc_1", "kind": "send"}
 #: HTTP status and code -> exit code
 STATUSES: list[tuple[int, str, int]] = [
     (400, "invalid_request",      2),
+    (400, "backup_wrong_passphrase", 4),
+    (400, "backup_altered",       2),
     (401, "unauthenticated",      4),
     (403, "permission_denied",    4),
     (404, "not_found",            2),

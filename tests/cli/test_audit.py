@@ -7,7 +7,7 @@ import pytest
 
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.store.store import Store
-from tests.cli.conftest import CommandLine, Outcome
+from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import RecordingServer
 from tests.servers.running import RunningAppliance
 
@@ -85,13 +85,6 @@ def test_the_row_that_is_not_right_is_named(line: CommandLine, statements: tuple
     assert broken["id"] in (ids.get(number), None)
     shown = line("audit", "verify", "--format", "table")
     assert (shown.code, f"Row {number}" in shown.out) == (1, True)
-
-
-def test_there_must_be_a_store(cli: CommandLine) -> None:
-    cli.services |= SERVICES
-    refused: Outcome = cli("audit", "verify")
-    assert (refused.code, refused.error["code"]) == (1, "store_unusable")
-    assert list(cli.data_dir.iterdir()) == []
 
 
 def test_another_appliance_is_asked_and_its_verdict_is_the_exit_code(

@@ -18,7 +18,6 @@ import pytest
 
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.offline.store import setup_on_files
-from mailbox_appliance.store.open_file import DirectoryLock
 from tests.cli.conftest import CommandLine, Outcome
 from tests.cli.recording_server import Canned, RecordingServer
 from tests.cli.test_login import owned
@@ -47,54 +46,6 @@ def running(cli: CommandLine, server: RecordingServer) -> Iterator[RecordingServ
         yield server
 
 
-#: command line, standard input -> method, target below /admin/backups, body
-ASKED: list[tuple[str, str, str, dict[str, Any] | None]] = [
-    ("create", "", "POST ", {}),
-    ("create --passphrase-stdin", PASSPHRASE, "POST ", {"passphrase": PASSPHRASE}),
-    ("list", "", "GET ", None),
-    ("verify bak_1", "", "POST /bak_1/verify", {}),
-    ("verify bak_1 --passphrase-stdin", f"{PASSPHRASE}\nrest", "POST /bak_1/verify", {"passphrase": PASSPHRASE}),
-]
-
-
-@pytest.mark.parametrize(("line", "given", "request_line", "body"), ASKED)
-def test_the_appliance_that_runs_is_asked_as_its_operator_without_any_log_in(
-    cli: CommandLine, running: RecordingServer, line: str, given: str, request_line: str, body: dict[str, Any] | None
-) -> None:
-    outcome = cli("backup", *line.split(" "), stdin=given.encode())
-    assert (outcome.code, outcome.err) == (0, "")
-    (asked,) = running.asked
-    method, target = request_line.split(" ")
-    assert (asked.method, asked.target) == (method, f"/api/v1/admin/backups{target}")
-    assert asked.headers["Authorization"] == "Bearer s"
-    assert (asked.json if asked.body else None) == body
-    assert not (cli.folder / "config").exists()
-
-
-@pytest.mark.parametrize("line", ["create", "list", "verify bak_1"])
-def test_an_appliance_that_is_named_is_asked_as_any_client_asks(
-    client_of: CommandLine, running: RecordingServer, line: str
-) -> None:
-    assert client_of("backup", *line.split(" ")).code == 0
-    assert running.asked[0].headers["Authorization"] == "Bearer mbxs_test"
-    refused = client_of("backup", *line.split(" "), environment={"MAILBOX_APPLIANCE_TOKEN": ""})
-    assert (refused.code, refused.error["code"]) == (4, "unauthenticated")
-
-
-def test_the_passphrase_of_the_environment_counts(cli: CommandLine, running: RecordingServer) -> None:
-    environment = {"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}
-    for line in ("create --with-passphrase", "verify bak_1"):
-        assert cli("backup", *line.split(" "), environment=environment).code == 0
-    assert [asked.json for asked in running.asked] == [{"passphrase": PASSPHRASE}] * 2
-
-
-def test_the_passphrase_of_the_key_seals_no_backup_unless_that_is_asked_for(
-    cli: CommandLine, running: RecordingServer
-) -> None:
-    assert cli("backup", "create", environment={"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}).code == 0
-    assert [asked.json for asked in running.asked] == [{}]
-
-
 def test_pages_are_followed(cli: CommandLine, running: RecordingServer) -> None:
     running.data("GET", "/admin/backups?limit=100", {"items": [BACKUP], "nextCursor": "c"})
     running.data("GET", "/admin/backups?limit=100&cursor=c", {"items": [BACKUP], "nextCursor": None})
@@ -120,33 +71,6 @@ def test_a_terminal_is_told_how_far_the_running_appliance_is(cli: CommandLine, r
     assert "Creating a backup…" in outcome.err
     assert "copying [######################--------]  75 %" in outcome.err
     assert outcome.err.endswith("\r\x1b[K"), "it is wiped away"
-
-
-#: status and code of a refusal -> exit code
-REFUSED = [
-    (400, "backup_wrong_passphrase", 4),
-    (400, "backup_truncated", 2),
-    (400, "backup_altered", 2),
-    (400, "backup_newer_format", 2),
-    (400, "not_a_backup", 2),
-    (400, "invalid_request", 2),
-    (401, "unauthenticated", 4),
-    (403, "permission_denied", 4),
-    (404, "not_found", 2),
-    (409, "conflict", 2),
-    (429, "too_many_attempts", 5),
-    (500, "internal_error", 1),
-]
-
-
-@pytest.mark.parametrize(("status", "code", "exit_code"), REFUSED)
-def test_refusals(cli: CommandLine, running: RecordingServer, status: int, code: str, exit_code: int) -> None:
-    error = {"code": code, "message": "m", "requestId": "req_1"}
-    for target in ("", "/bak_1/verify"):
-        running.answer("POST", f"/admin/backups{target}", Canned(status, {"error": error}))
-    for line in ("create", "verify bak_1"):
-        outcome = cli("backup", *line.split(" "))
-        assert (outcome.code, outcome.error) == (exit_code, error)
 
 
 # --- on the files -----------------------------------------------------------------------------------------------------
@@ -288,18 +212,6 @@ def test_a_damaged_file_says_what_is_wrong_with_it(files: CommandLine, made: Mad
     assert file.name in refused.error["message"]
 
 
-def test_without_a_store_none_is_made(cli: CommandLine) -> None:
-    cli.services |= SERVICES
-    refused = cli("backup", "create")
-    assert (refused.code, refused.error["code"]) == (1, "store_unusable")
-    for nothing in (cli.data_dir, cli.data_dir / "no such folder"):
-        for line in ("list", f"verify bak_{'0' * 26}"):
-            refused = cli("backup", *line.split(), "--data-dir", str(nothing))
-            assert (refused.code, refused.error["code"]) == (1, "store_unusable")
-            assert f"there is no store in {nothing}" in refused.error["message"]
-    assert list(cli.data_dir.iterdir()) == []
-
-
 def test_backups_are_listed_where_the_store_is_lost(files: CommandLine, made: Made) -> None:
     (files.data_dir / "mailbox.db").unlink()
     assert len(files("backup", "list").data["items"]) == 2
@@ -342,14 +254,6 @@ def test_what_is_no_file_is_no_backup(cli: CommandLine, name: str, code: str) ->
     refused = cli("backup", "verify", str(cli.data_dir / name))
     assert (refused.code, refused.error["code"]) == (2, code)
     assert len(refused.error["message"]) < 500
-
-
-def test_a_directory_in_use_that_does_not_answer_is_left_alone(files: CommandLine) -> None:
-    lock = DirectoryLock(files.data_dir)
-    refused = files("backup", "create")
-    lock.release()
-    assert (refused.code, refused.error["code"]) == (1, "store_in_use")
-    assert f"pid {os.getpid()}" in refused.error["message"]
 
 
 def test_a_short_passphrase_is_refused(files: CommandLine) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -53,37 +52,16 @@ def own(tmp_path: Path) -> Issued:
     return made
 
 
-def test_the_appliance_that_runs_is_asked_as_its_operator(
+def test_a_certificate_is_sent_as_it_stands(
     cli: CommandLine, running: RecordingServer, own: Issued, tmp_path: Path
 ) -> None:
-    files = (str(tmp_path / "own.pem"), str(tmp_path / "own.key"))
-    texts = {"certificate": own.pem.decode(), "privateKey": own.key.decode()}
-    calls: list[tuple[tuple[str, ...], str, Any]] = [
-        (("status",), "GET /admin/https", None),
-        (("enable",), "PATCH /admin/https", {"enabled": True}),
-        (("enable", "--port", "0", "--host", ""), "PATCH /admin/https", {"enabled": True, "port": 0, "host": ""}),
-        (("disable",), "PATCH /admin/https", {"enabled": False}),
-        (("import", *files), "PUT /admin/https/certificate", texts),
-        (("rotate",), "POST /admin/https/rotate", None),
-    ]
-    for words, call, body in calls:
-        outcome = cli("https", *words)
-        assert (outcome.code, outcome.err, outcome.data) == (0, "", STATUS)
-        asked = running.asked[-1]
-        assert f"{asked.method} {asked.target.removeprefix('/api/v1')}" == call
-        assert asked.headers["Authorization"] == "Bearer s"
-        assert (asked.json if asked.body else None) == body
+    assert cli("https", "import", str(tmp_path / "own.pem"), str(tmp_path / "own.key")).data == STATUS
+    assert running.asked[-1].json == {"certificate": own.pem.decode(), "privateKey": own.key.decode()}
 
 
-def test_an_appliance_that_is_named_is_asked_as_any_client_asks(
-    client_of: CommandLine, running: RecordingServer
-) -> None:
-    for line in ("status", "disable", "fingerprint"):
-        assert client_of("https", line).code == 0
-        assert running.asked[-1].headers["Authorization"] == "Bearer mbxs_test"
-    assert client_of("https", "fingerprint", "--format", "table").out == "sha256:aa\n"
+def test_where_there_is_no_certificate_it_is_told_how_to_make_one(cli: CommandLine, running: RecordingServer) -> None:
     running.data("GET", "/admin/https", STATUS | {"certificate": None})
-    none = client_of("https", "fingerprint")
+    none = cli("https", "fingerprint")
     assert (none.code, "Create one with `https enable`" in none.error["message"]) == (2, True)
 
 
@@ -121,13 +99,6 @@ def test_a_person_is_told_how_to_go_on(cli: CommandLine, running: RecordingServe
     assert told() == "HTTPS starts with `mailbox-appliance serve`."
     running.data("GET", "/admin/https", STATUS | {"url": None, "enabled": False})
     assert "`mailbox-appliance https enable`" in told()
-
-
-def test_a_refusal_is_told(cli: CommandLine, running: RecordingServer) -> None:
-    error = {"code": "conflict", "message": "HTTPS cannot be enabled: taken.", "requestId": "req_1"}
-    running.answer("PATCH", "/admin/https", Canned(409, {"error": error}))
-    outcome = cli("https", "enable", "--port", "1")
-    assert (outcome.code, outcome.error) == (2, error)
 
 
 def test_the_whole_way_with_one_that_runs(tmp_path: Path, own: Issued) -> None:

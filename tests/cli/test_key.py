@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.__main__ import SERVICES
-from mailbox_appliance.errors import KeychainLocked, PassphraseNeeded
+from mailbox_appliance.errors import KeychainLocked
 from mailbox_appliance.store.files import KEY_FILE
 from mailbox_appliance.store.key import read_key, read_key_file, render_key_file, wrap_with_keyring
-from mailbox_appliance.store.open_file import DirectoryLock
 from mailbox_appliance.store.store import Store
 from tests.cli.conftest import CommandLine
 from tests.servers.running import RunningAppliance
@@ -287,9 +286,10 @@ def test_a_locked_keychain_takes_no_key(key_cli: CommandLine, keychain: SecretSe
 # fmt: off
 #: Unusable keychains, and the message about each.
 BAD: list[tuple[str, str]] = [
-    ("keyring.backends.fail.Keyring", "there is none"),
-    ("made_up_keychains.Forgetful",   "it does not return what was stored"),
-    ("made_up_keychains.Silent",      "it did not respond within 1 seconds"),
+    ("keyring.backends.fail.Keyring", "cannot be stored in the keychain of this computer: there is none."),
+    ("made_up_keychains.Forgetful",   "keychain of this computer: it does not return what was stored."),
+    ("made_up_keychains.Silent",      "keychain of this computer: it did not respond within 1 seconds."),
+    ("made_up_keychains.Changing",    "The keychain of this computer did not return the key of "),
 ]
 # fmt: on
 
@@ -313,20 +313,9 @@ def test_a_keychain_that_does_not_work_takes_no_key(
     before = content(key_cli.data_dir)
     refused = key_cli("key", "use-keyring")
     assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
-    assert f"cannot be stored in the keychain of this computer: {reason}." in refused.error["message"]
-    assert "recovery" not in refused.error["message"]
+    assert reason in refused.error["message"]
     assert content(key_cli.data_dir) == before
     assert changes_of_key(key_cli.data_dir) == []
-
-
-def test_a_keychain_that_gives_another_process_something_else_takes_no_key(
-    key_cli: CommandLine, backends: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "made_up_keychains.Changing")
-    before = content(key_cli.data_dir)
-    refused = key_cli("key", "use-keyring")
-    assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
-    assert content(key_cli.data_dir) == before
 
 
 @pytest.mark.parametrize("lost", ["nothing there", "no key", "another key"])
@@ -350,31 +339,7 @@ def test_a_keychain_that_lost_the_key_is_no_reason_for_a_new_one(
     assert mended.code == (4 if lost == "no key" else 0)
 
 
-# --- what is in the way --------------------------------------------------------------------------------------------
-
-
-def test_a_directory_in_use_is_left_alone_and_its_owner_named(key_cli: CommandLine) -> None:
-    before = content(key_cli.data_dir)
-    lock = DirectoryLock(key_cli.data_dir)
-    try:
-        for words in (("show",), *CHANGES):
-            refused = key_cli("key", *words, stdin=PASSPHRASE.encode())
-            assert (refused.code, refused.error["code"]) == (1, "store_in_use")
-            assert f"pid {os.getpid()}" in refused.error["message"]
-    finally:
-        lock.release()
-    assert content(key_cli.data_dir) == before
-
-
-def test_where_there_is_no_store_none_is_made(cli: CommandLine) -> None:
-    cli.services |= SERVICES
-    for words in (("show",), *CHANGES):
-        refused = cli("key", *words, stdin=PASSPHRASE.encode())
-        assert (refused.code, refused.error["code"]) == (1, "store_unusable")
-        assert str(cli.data_dir) in refused.error["message"]
-        assert cli("--data-dir", str(cli.folder / "none"), "key", *words, stdin=PASSPHRASE.encode()).code == 1
-    assert content(cli.data_dir) == {}
-    assert not (cli.folder / "none").exists()
+# --- what is in the way ------------------------------------------------------------------------------------------
 
 
 def test_a_key_that_does_not_open_the_store_is_not_given_slots(key_cli: CommandLine, tmp_path: Path) -> None:
@@ -468,10 +433,3 @@ def test_a_new_store_takes_a_credential_of_one_line(cli: CommandLine, tmp_path: 
     store = Store.open(cli.data_dir, key_file=credentials / "db-key")
     store.close()
     assert read_key(credentials / "db-key").master == master
-
-
-def test_a_locked_store_needs_its_passphrase_to_be_opened(key_cli: CommandLine) -> None:
-    only_passphrase(key_cli.data_dir)
-    with pytest.raises(PassphraseNeeded):
-        Store.open(key_cli.data_dir)
-    Store.open(key_cli.data_dir, passphrase=PASSPHRASE).close()

@@ -13,9 +13,9 @@ from mailbox_appliance.offline.store import setup_on_files
 from mailbox_appliance.store.key import read_key, render_key_file
 from mailbox_appliance.store.store import Store
 from tests.cli.conftest import CommandLine
-from tests.cli.recording_server import Canned, RecordingServer
+from tests.cli.recording_server import RecordingServer
 from tests.cli.test_login import owned
-from tests.servers.running import PASSWORD, RunningAppliance
+from tests.servers.running import PASSWORD
 from tests.store.test_key_slots import quickly_sealed
 
 STORES = Path(__file__).parents[1] / "stores"
@@ -36,23 +36,6 @@ def running(cli: CommandLine, server: RecordingServer) -> Iterator[RecordingServ
         yield server
 
 
-def test_the_appliance_that_runs_is_asked_as_its_operator(cli: CommandLine, running: RecordingServer) -> None:
-    for line, body in (("status", None), ("check", {"full": False}), ("check --full", {"full": True})):
-        outcome = cli("store", *line.split(" "))
-        assert (outcome.code, outcome.err) == (0, "")
-        asked = running.asked[-1]
-        assert asked.headers["Authorization"] == "Bearer s"
-        assert (asked.json if asked.body else None) == body
-
-
-def test_an_appliance_that_is_named_is_asked_as_any_client_asks(
-    client_of: CommandLine, running: RecordingServer
-) -> None:
-    for line in ("status", "check"):
-        assert client_of("store", line).code == 0
-        assert running.asked[-1].headers["Authorization"] == "Bearer mbxs_test"
-
-
 def test_what_is_found_is_the_exit_code(cli: CommandLine, running: RecordingServer) -> None:
     fine = cli("store", "check", "--format", "table")
     assert (fine.code, fine.out.endswith("The store is intact. Checked: pages, key.\n")) == (0, True)
@@ -60,29 +43,6 @@ def test_what_is_found_is_the_exit_code(cli: CommandLine, running: RecordingServ
     assert cli("store", "check").code == 1
     told = cli("store", "check", "--format", "table")
     assert (told.code, "SQLite: it is.\n" in told.out, "restore a backup" in told.out) == (1, True, True)
-
-
-def test_a_refusal_is_told(cli: CommandLine, running: RecordingServer) -> None:
-    error = {"code": "conflict", "message": "A backup is under way.", "requestId": "req_1"}
-    running.answer("POST", "/admin/store/check", Canned(409, {"error": error}))
-    outcome = cli("store", "check")
-    assert (outcome.code, outcome.error) == (2, error)
-
-
-def test_what_needs_it_stopped_says_so_with_its_pid(tmp_path: Path) -> None:
-    process = RunningAppliance(tmp_path / "running").start()
-    (tmp_path / "line").mkdir()
-    line = CommandLine(tmp_path / "line", {}, dict(SERVICES))
-    here = ("--data-dir", str(process.folder))
-    assert process.process is not None
-    pid = process.process.pid
-    assert line("store", "status", *here).data["pid"] == pid
-    assert line("store", "check", "--full", *here).data["ok"] is True
-    refused = [line("store", name, *here) for name in ("compact", "rekey")]
-    process.stop()
-    for outcome in refused:
-        assert (outcome.code, outcome.error["code"]) == (1, "store_in_use")
-        assert f"(pid {pid})" in outcome.error["message"]
 
 
 # --- on the files -----------------------------------------------------------------------------------------------------
@@ -189,14 +149,6 @@ def test_an_older_store_is_told_and_not_touched(cli: CommandLine, number: int) -
     after = content(cli)
     after.pop("lock")
     assert after | {"encryption.key": before["encryption.key"]} == before
-
-
-@pytest.mark.parametrize("line", ["status", "check", "compact", "rekey"])
-def test_without_a_store_none_is_made(cli: CommandLine, line: str) -> None:
-    cli.services |= SERVICES
-    refused = cli("store", line)
-    assert (refused.code, refused.error["code"]) == (1, "store_unusable")
-    assert list(cli.data_dir.iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "link to nowhere"])
