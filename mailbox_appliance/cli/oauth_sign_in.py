@@ -42,7 +42,7 @@ def sign_in(invocation: Invocation, provider: str, way: SignInWay, body: Mapping
         return _by_code(invocation, client, provider, body)
     if way == "browser" and _has_browser(invocation):
         return _by_browser(invocation, client, provider, body)
-    begun = _call_begin(client, provider, body)
+    begun = BEGIN_SIGN_IN.ask(client, dict(body), provider=provider)["data"]
     return _by_paste(invocation, client, provider, begun)
 
 
@@ -51,7 +51,7 @@ def begin_sign_in(invocation: Invocation, provider: str, body: Mapping[str, Any]
 
     The response has the address to open and a `state` that identifies the sign-in.
     """
-    return _call_provider(invocation.client(), BEGIN_SIGN_IN, provider, body)
+    return BEGIN_SIGN_IN.ask(invocation.client(), dict(body), provider=provider)
 
 
 def finish_sign_in(invocation: Invocation, provider: str) -> Any:
@@ -68,27 +68,16 @@ def finish_sign_in(invocation: Invocation, provider: str) -> Any:
     )
 
 
-def _call_provider(
-    client: "ApiClient", call: Call, provider: str, body: Mapping[str, Any], timeout: float = 60.0
-) -> Any:
-    return call.ask(client, dict(body), timeout=timeout, provider=provider)
-
-
-def _call_begin(client: "ApiClient", provider: str, body: Mapping[str, Any]) -> Any:
-    return _call_provider(client, BEGIN_SIGN_IN, provider, body)["data"]
-
-
 def _call_finish(invocation: Invocation, client: "ApiClient", provider: str, brought: Mapping[str, str]) -> Any:
     with invocation.terminal.waiting("Connecting the mailbox…"):
-        return _call_provider(client, FINISH_SIGN_IN, provider, brought, _PATIENCE)
+        return FINISH_SIGN_IN.ask(client, dict(brought), timeout=_PATIENCE, provider=provider)
 
 
 def _by_browser(invocation: Invocation, client: "ApiClient", provider: str, body: Mapping[str, Any]) -> Any:
-
     from mailbox_appliance.cli.loopback import LoopbackListener
 
     with LoopbackListener() as loopback:
-        begun = _call_begin(client, provider, {**body, "loopbackPort": loopback.port})
+        begun = BEGIN_SIGN_IN.ask(client, {**body, "loopbackPort": loopback.port}, provider=provider)["data"]
         url = str(begun["authorizationUrl"])
         if not _redirects_to(url, loopback.port):
             return _by_paste(invocation, client, provider, begun)
@@ -129,7 +118,7 @@ def _by_paste(invocation: Invocation, client: "ApiClient", provider: str, begun:
 
 
 def _by_code(invocation: Invocation, client: "ApiClient", provider: str, body: Mapping[str, Any]) -> Any:
-    begun = _call_begin(client, provider, {**body, "device": True})
+    begun = BEGIN_SIGN_IN.ask(client, {**body, "device": True}, provider=provider)["data"]
     terminal = invocation.terminal
     terminal.write_error(f"Open {begun['verificationUri']} on any device and enter this code: {begun['userCode']}")
     until = monotonic() + _LONGEST
@@ -137,7 +126,7 @@ def _by_code(invocation: Invocation, client: "ApiClient", provider: str, body: M
         while monotonic() < until:
             sleep(max(_LEAST_INTERVAL, int(begun.get("interval", 5))))
             try:
-                return _call_provider(client, FINISH_SIGN_IN, provider, {"state": begun["state"]}, _PATIENCE)
+                return FINISH_SIGN_IN.ask(client, {"state": begun["state"]}, timeout=_PATIENCE, provider=provider)
             except Failure as failure:
                 if failure.code not in ("conflict", "provider_rate_limited"):
                     raise

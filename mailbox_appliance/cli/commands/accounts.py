@@ -116,8 +116,6 @@ ADDRESSES = Row(
 # --- `accounts discover`: the servers of a mailbox, and the command that connects it ---
 
 
-#: The default ports of `accounts add` by security (RFC 8314 3.2 and 3.3, RFC 6409).
-_USUAL_PORTS = {"imap": {"tls": 993, "starttls": 143}, "smtp": {"tls": 465, "starttls": 587}}
 _ADD_COMMAND = ("mailbox-appliance", "accounts", "add")
 
 
@@ -151,7 +149,7 @@ def _connect_command(way: Any, email: str) -> Iterator[str]:
     if way["provider"]:
         yield from ("--provider", way["provider"])
         return
-    for kind, ports in _USUAL_PORTS.items():
+    for kind, ports in PORTS.items():
         server = way[kind]
         yield from (f"--{kind}-host", server["host"])
         if server["security"] != "tls":
@@ -199,15 +197,6 @@ SIGN_IN_AGAIN_OPTIONS: tuple[click.Parameter, ...] = (
 SIGN_IN_CALLS = (oauth_sign_in.BEGIN_SIGN_IN, oauth_sign_in.FINISH_SIGN_IN)
 _SIGN_IN_NAMES = ("provider", "paste", "device", "begin", "finish", "email", "display_name")
 _SIGN_IN_AGAIN_NAMES = ("sign_in", "paste", "device", "account", "mailbox")
-
-
-def refuse_sign_in_options(given: Given) -> None:
-    """Raise Failure if options of a provider sign-in (--paste, --device, --begin, --finish) are given without
-    --provider.
-    """
-    for name in ("paste", "device", "begin", "finish"):
-        if given.get(name):
-            raise wrong_usage(f"--{name} requires --provider.", f"option:--{name}")
 
 
 def connect_by_sign_in(invocation: Invocation, given: Given) -> int:
@@ -326,7 +315,9 @@ RECONNECT_OPTIONS: tuple[click.Parameter, ...] = (
 
 def connection_body(invocation: Invocation, given: Given) -> Any:
     """Return the request body that connects a mailbox (POST /accounts), from the options or from --input."""
-    refuse_sign_in_options(given)
+    for name in ("paste", "device", "begin", "finish"):
+        if given.get(name):
+            raise wrong_usage(f"--{name} requires --provider.", f"option:--{name}")
     require_options(given, "email")
     if given["imap_host"] is None and given["smtp_host"] is None:
         raise wrong_usage(_NO_SERVERS.format(email=shlex.quote(given["email"])), "option:--imap-host")

@@ -136,7 +136,6 @@ REVOKE = Row(
     (_KEY, _ANYBODYS),
 )
 REVOKE_ANY = Row("revoke", Call("DELETE", "/admin/api-keys/{keyId}"), "")
-API_KEY_ROWS = (LIST, LIST_ALL, CREATE, CREATE_OF, UPDATE, REVOKE, REVOKE_ANY)
 
 
 api_keys = group(

@@ -7,7 +7,6 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +109,7 @@ def restore_online(invocation: Invocation, backup: str, *, dry_run: bool, yes: b
             raise wrong_usage(message, "option:--yes")
         if not terminal.confirm(question):
             raise Failure("interrupted", "Nothing was restored.", INTERRUPTED)
-    log = None if dry_run else _RestoreLog(client, backup, _find_known_rows(client, backup))
+    known = frozenset() if dry_run else _find_known_rows(client, backup)
 
     def opening(passphrase: str | None, _: TellProgress) -> Any:
         body = {"backupId": backup, "dryRun": dry_run} | ({} if passphrase is None else {"passphrase": passphrase})
@@ -118,7 +117,7 @@ def restore_online(invocation: Invocation, backup: str, *, dry_run: bool, yes: b
             return START_RESTORE.ask(client, body, timeout=LONG_WORK_SECONDS)
 
     answer = context.call_with_passphrase(invocation, opening, from_stdin=passphrase_stdin)
-    outcome = _wait_for_outcome(invocation, log) if log is not None else "nothing"
+    outcome = "nothing" if dry_run else _wait_for_outcome(invocation, client, backup, known)
     return output.show_answer(
         invocation, answer, remark=lambda answer: _summary_sentence(answer) + _OUTCOME_TEXTS[outcome]
     )
@@ -131,19 +130,11 @@ _OUTCOME_TEXTS = {
 }
 
 
-@dataclass(frozen=True)
-class _RestoreLog:
-    """Finds the outcome of a restore in the audit log. `known`: the IDs of older audit rows."""
-
-    client: ApiClient
-    backup: str
-    known: frozenset[str]
-
-
 def _find_known_rows(client: ApiClient, backup: str) -> frozenset[str]:
     try:
         return frozenset(_restore_rows(client, backup))
     except Failure as failure:
+        # A caller who may not read the audit log may not restore either, and the restore request reports that.
         if failure.code != "permission_denied":
             raise
         return frozenset()
@@ -155,23 +146,21 @@ def _restore_rows(client: ApiClient, backup: str) -> dict[str, str]:
     return {one["id"]: one["outcome"] for one in about if one["action"] == "backup.restore"}
 
 
-def _wait_for_outcome(invocation: Invocation, log: _RestoreLog) -> str:
+def _wait_for_outcome(invocation: Invocation, client: ApiClient, backup: str, known: frozenset[str]) -> str:
     with invocation.terminal.waiting("The appliance is restarting…"):
-        outcome = _poll_outcome(log)
+        outcome = _poll_outcome(client, backup, known)
     if outcome == "failure":
         why = "The restore failed. The store was not changed. For the reason, run `logs` on the appliance's computer."
         raise Failure("internal_error", why, INTERNAL)
     return outcome
 
 
-def _poll_outcome(log: _RestoreLog) -> str:
+def _poll_outcome(client: ApiClient, backup: str, known: frozenset[str]) -> str:
     began = silent_since = time.monotonic()
     while time.monotonic() - silent_since < _PATIENCE and time.monotonic() - began < LONG_WORK_SECONDS:
         time.sleep(_EVERY)
         try:
-            new = {
-                row: outcome for row, outcome in _restore_rows(log.client, log.backup).items() if row not in log.known
-            }
+            new = [outcome for row, outcome in _restore_rows(client, backup).items() if row not in known]
         except Failure as failure:
             if failure.exit_code != NETWORK or failure.code not in _RESTARTING_CODES:
                 return "unknown"  # the caller may not be an administrator in the restored store
@@ -179,7 +168,7 @@ def _poll_outcome(log: _RestoreLog) -> str:
                 silent_since = time.monotonic()  # the server itself asks to wait
             continue
         if new:
-            return next(iter(new.values()))
+            return new[0]
     return "unknown"
 
 

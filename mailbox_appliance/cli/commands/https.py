@@ -61,22 +61,16 @@ def _fingerprint(invocation: Invocation) -> int:
     """Print the fingerprint from a running appliance or else from the files, where it creates a missing certificate."""
     client = operator_client(invocation)
     answer = None if client is None else STATUS.ask(client)
-    if answer is None or (_never_offered_remark(answer) and not names_other_appliance(invocation)):
+    certificate = None if answer is None else answer["data"]["certificate"]
+    is_new = answer is None or not (certificate or answer["data"]["enabled"] or answer.get("warnings"))
+    if answer is None or (is_new and not names_other_appliance(invocation)):
         answer = invocation.service("https_fingerprint")(invocation.data_directory())
-    else:
-        answer = {**answer, "data": _certificate_remark(answer)}
-    return output.show_answer(invocation, answer, view=lambda data: f"{data['fingerprint']}\n")
-
-
-def _never_offered_remark(answer: Any) -> bool:
-    return answer["data"]["certificate"] is None and not answer["data"]["enabled"] and not answer.get("warnings")
-
-
-def _certificate_remark(answer: Any) -> Any:
-    if answer["data"]["certificate"] is None:
+    elif certificate is None:
         why = answer.get("warnings") or ["The appliance has no certificate. Create one with `https enable`."]
         raise Failure("not_found", " ".join(why), INPUT)
-    return answer["data"]["certificate"]
+    else:
+        answer = {**answer, "data": certificate}
+    return output.show_answer(invocation, answer, view=lambda data: f"{data['fingerprint']}\n")
 
 
 def _next_steps_remark(answer: Any) -> str:

@@ -1,6 +1,7 @@
 """Commands that start programs: `serve`, `demo`, `mcp`, `tray` and `autostart`. Also `completion`."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -189,20 +190,16 @@ def _find_autostart(invocation: Invocation) -> Any:
     return found
 
 
-def _enable_autostart(invocation: Invocation) -> int:
-    found = _find_autostart(invocation)
-    found.enable()
-    return _show_autostart_answer(invocation, found)
+def _use_autostart(action: str | None = None) -> Callable[[Invocation], int]:
+    """Return a command that does an action with the entry, `enable` or `disable`, if any, and shows the entry."""
 
+    def act(invocation: Invocation) -> int:
+        found = _find_autostart(invocation)
+        if action is not None:
+            getattr(found, action)()
+        return _show_autostart_answer(invocation, found)
 
-def _disable_autostart(invocation: Invocation) -> int:
-    found = _find_autostart(invocation)
-    found.disable()
-    return _show_autostart_answer(invocation, found)
-
-
-def _show_autostart(invocation: Invocation) -> int:
-    return _show_autostart_answer(invocation, _find_autostart(invocation))
+    return act
 
 
 def _show_autostart_answer(invocation: Invocation, found: Any) -> int:
@@ -230,18 +227,18 @@ autostart = group(
     [
         command(
             "enable",
-            _enable_autostart,
+            _use_autostart("enable"),
             "Start the tray icon and the appliance with your desktop session.\n\n"
             f"{_AUTOSTART_HELP} There is one entry per user, for the data directory in --data-dir or the default.",
         ),
         command(
             "disable",
-            _disable_autostart,
+            _use_autostart("disable"),
             "Stop starting the tray icon at login.\n\nWhat is running now keeps running.",
         ),
         command(
             "status",
-            _show_autostart,
+            _use_autostart(),
             "Show whether the tray icon starts at login.\n\n"
             "Also shows where the entry is stored and its command. An entry that was switched off in the desktop's"
             " settings counts as off.",
