@@ -40,7 +40,6 @@ from mailbox_appliance.store.restore.restore import (
     complete_restore,
     merge_into_prepared,
     prepare_restore,
-    preview_unpack,
     undo_restore,
     unpack_into_folder,
 )
@@ -203,10 +202,10 @@ def unpack(
     would happen. Raises the same errors as `restore`.
     """
     file, key = _find_file(data_dir, backup), find_own_key(data_dir)
-    if dry_run:
-        unpacked = preview_unpack(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
-    else:
-        unpacked = unpack_into_folder(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
+    clock = SystemClock()
+    unpacked = unpack_into_folder(
+        file, target, clock, passphrase=passphrase, key=key, progress=progress, dry_run=dry_run
+    )
     if unpacked.carried is not None:
         return to_envelope(
             unpacked.summary, _restore_warnings(unpacked.carried, _PresentStore(None, "There is no store to compare."))

@@ -151,7 +151,7 @@ def recheck_caller(store: Store, caller: Caller, *needed: Capability) -> FoundCr
     Rights may change while a request waits. Raises Unauthenticated if the session or key has ended, MemberSuspended,
     and Denied if the caller now has none of the `needed` capabilities.
     """
-    found = store.credentials.find_current(caller.required_credential)
+    found = store.credentials.find_live(caller.required_credential.kind, caller.required_credential.id)
     if found is None:
         raise Unauthenticated
     if found.member.status == "suspended":

@@ -134,14 +134,14 @@ class Accounts:
 
     def rename(self, account_id: str, display_name: str | None) -> None:
         """Change the display name of a mailbox. Call it inside a transaction."""
-        self._database.run(ACCOUNTS.update(display_name=display_name).where(ACCOUNTS.id == account_id))
+        self._database.run(ACCOUNTS.update(display_name=display_name).where(ACCOUNTS.c.id == account_id))
 
     def set_access(self, account_id: str, *, shared_with_all: bool, member_ids: Collection[str]) -> None:
         """Set who has access to a mailbox in addition to its owner, replacing the earlier grants.
 
         `member_ids`: the members who get a grant. Call it inside a transaction.
         """
-        self._database.run(ACCOUNTS.update(shared_with_all=int(shared_with_all)).where(ACCOUNTS.id == account_id))
+        self._database.run(ACCOUNTS.update(shared_with_all=int(shared_with_all)).where(ACCOUNTS.c.id == account_id))
         self._database.change("DELETE FROM account_grants WHERE account_id = ?", (account_id,))
         rows = [(account_id, member_id) for member_id in member_ids]
         self._database.change_many("INSERT INTO account_grants VALUES (?, ?)", rows)
@@ -151,7 +151,7 @@ class Accounts:
         inside a transaction.
         """
         change = {**_connection_columns(connection), "status": "connecting"} | dict.fromkeys(ERROR_COLUMNS)
-        self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
+        self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.c.id == account_id))
 
     def remove(self, account_id: str) -> None:
         """Remove a mailbox: delete its secrets and grants now, and let `StoreCleaner` delete its mirrored mail later.
@@ -231,9 +231,7 @@ class Accounts:
             self._database.change("UPDATE accounts SET capabilities = ? WHERE id = ?", (text, account_id))
 
     def mark_synced(self, account_id: str) -> None:
-        """Record the current time as the end of the last complete sync of a mailbox. Runs in a transaction of its
-        own.
-        """
+        """Record the current time as the end of a mailbox's last complete sync. Runs in a transaction of its own."""
         with self._database.transaction():
             at = to_timestamp(self._clock.now())
             self._database.change("UPDATE accounts SET last_sync_at = ? WHERE id = ?", (at, account_id))
@@ -246,10 +244,7 @@ def _connection_columns(connection: Connection) -> dict[str, str]:
 
 
 def _error_values(error: AccountError | None) -> tuple[str | None, str | None, str | None]:
-    """Return the code, message and exact cause (`fault`) of an error; three times None without an error.
-
-    The order is that of ERROR_COLUMNS.
-    """
+    """In the order of ERROR_COLUMNS."""
     if error is None:
         return None, None, None
     return error.code, error.message, None if error.fault is UNSET else error.fault
@@ -260,9 +255,7 @@ def _endpoint_fields(endpoint: Endpoint) -> dict[str, object]:
 
 
 def _to_endpoint(server: dict[str, Any], password: str) -> Endpoint:
-    """Return the connection data of a stored server, with the password. Unknown fields, as in an upgraded store, are
-    ignored.
-    """
+    """Unknown fields, as in an upgraded store, are ignored."""
     return Endpoint(**{name: server[name] for name in _ENDPOINT_FIELDS}, password=password)
 
 
@@ -289,9 +282,6 @@ def _to_account(row: Sequence[Any]) -> Account:
 # --- Sender addresses: the mailbox's own, and others that its provider reports ---
 
 
-_StoredAddresses = tuple[SenderAddress, ...]
-
-
 class SenderAddresses:
     """Reads and writes the addresses that a mailbox can send from."""
 
@@ -300,7 +290,10 @@ class SenderAddresses:
 
     def list_of(self, account: Account) -> tuple[SenderAddress, ...]:
         """Return all addresses that a mailbox can send from, the mailbox's own address first. Raises NotFound."""
-        told = self._get_from_provider(account.id)
+        text = self._database.value("SELECT sender_addresses FROM accounts WHERE id = ?", (account.id,))
+        if text is None:
+            raise NotFound(what="mailbox")
+        told = decode_json(text, tuple[SenderAddress, ...])
         named = next((each.name for each in told if same_mailbox(each.email, account.email)), UNSET)
         own = SenderAddress(email=account.email, name=account.display_name or named, is_default=True)
         return (own, *(each for each in told if not same_mailbox(each.email, account.email)))
@@ -322,12 +315,6 @@ class SenderAddresses:
         """Return the IDs of the mailboxes whose provider can report sender addresses."""
         sql = "SELECT id FROM accounts WHERE provider IN ('google', 'outlook') AND status <> 'removed' ORDER BY number"
         return tuple(row[0] for row in self._database.rows(sql))
-
-    def _get_from_provider(self, account_id: str) -> tuple[SenderAddress, ...]:
-        text = self._database.value("SELECT sender_addresses FROM accounts WHERE id = ?", (account_id,))
-        if text is None:
-            raise NotFound(what="mailbox")
-        return decode_json(text, _StoredAddresses)
 
 
 # --- OAuth applications for Google and Outlook mailboxes, as an administrator saved them ---
@@ -363,7 +350,7 @@ class OAuthApps:
 
         Raises NothingToRemove if none is saved.
         """
-        if not self._database.run(OAUTH_APPS.delete().where(OAUTH_APPS.provider == provider)):
+        if not self._database.run(OAUTH_APPS.delete().where(OAUTH_APPS.c.provider == provider)):
             raise NothingToRemove(what="saved OAuth application")
 
 
@@ -408,11 +395,9 @@ class OAuthLogins:
         return account_id
 
     def set(self, account_id: str, login: OAuthLogin) -> None:
-        """Replace the sign-in of a mailbox, set its status to `connecting`, and clear its error. Call it inside a
-        transaction.
-        """
+        """Replace the sign-in, set the status to `connecting`, and clear the error. Call it inside a transaction."""
         change = {**_login_columns(login), "status": "connecting"} | dict.fromkeys(ERROR_COLUMNS)
-        self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
+        self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.c.id == account_id))
 
     def confirm(self, account_id: str, via: SendsVia) -> None:
         """Record that the stored sign-in works: set the status to `connecting`, and clear the error.
@@ -421,7 +406,7 @@ class OAuthLogins:
         since a newer one may have been stored during the test of the sign-in. Call it inside a transaction.
         """
         change = {"status": "connecting", "met_sending": 0} | dict.fromkeys(ERROR_COLUMNS)
-        self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
+        self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.c.id == account_id))
         self.set_sends_via(account_id, via)
 
     def set_sends_via(self, account_id: str, via: SendsVia) -> None:

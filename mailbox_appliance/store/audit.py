@@ -54,78 +54,13 @@ class Mac:
         return outer.digest()
 
 
-# --- Sealing a log again with another key, row by row ---
-
-
-_RECHAINED_AT_ONCE = 1000
-_PUT_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-
-
-def write_log_end(database: Database, count: int, head: str) -> None:
-    """Store the end of the audit log: its number of rows, and the HMAC (`head`) that the next row will be chained
-    to.
-    """
-    database.change_many(_PUT_META, (("audit_head", head), ("audit_count", str(count))))
-
-
-class LogRechainer:
-    """Computes the HMACs of all rows of an audit log again, when the store gets a new key.
-
-    Add the rows from the first one on.
-
-    - seal: computes the HMAC of a row with the new key.
-    - head: computes, with the new key, the HMAC that the next row is chained to.
-    - each: called now and then with the number of rows done and the total.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        head: Callable[[int, bytes], str],
-        seal: Callable[[str, Sequence[object]], bytes],
-        each: Callable[[int, int], None],
-    ) -> None:
-        self._database, self._head, self._seal, self._each = database, head, seal, each
-        self._number, self._last = 0, b""
-        self._sealed: list[tuple[bytes, int]] = []
-
-    def add_row(self, row: Sequence[Any], count: int) -> None:
-        """Compute the new HMAC of the next row. `row` ends with its old HMAC. `count`: the total number of rows, for
-        progress.
-        """
-        self._last = self._seal(self._head(self._number, self._last), row[:-1])
-        self._number = row[0]
-        self._sealed.append((self._last, self._number))
-        if len(self._sealed) >= _RECHAINED_AT_ONCE:
-            self._write_seals()
-            self._each(self._number, count)
-
-    def finish(self, *, is_right: bool) -> None:
-        """Write the remaining HMACs and the end of the log.
-
-        `is_right`: whether the old log was intact. If not, a random end is stored, so that the new log is found altered
-        too.
-        """
-        self._write_seals()
-        with self._database.transaction():
-            if is_right:
-                write_log_end(self._database, self._number, self._head(self._number, self._last))
-            else:
-                self._database.change(_PUT_META, ("audit_head", secrets.token_hex(32)))
-
-    def _write_seals(self) -> None:
-        with self._database.transaction():
-            self._database.change_many("UPDATE audit_events SET mac = ? WHERE number = ?", self._sealed)
-        self._sealed.clear()
-
-
 # --- The log ---
 
 
 # Rows that are checked together, which takes some milliseconds without a turn for other threads. Then the check pauses:
 # without a pause, the thread that has just released the interpreter lock mostly gets it again.
 _CHECKED_AT_ONCE, _CHECK_PAUSE = 100, 0.001
-_APPENDED_AT_ONCE = 1000
+_WRITTEN_AT_ONCE = 1000
 _RETRY_CHECK_AFTER = 3
 #: The facts in a row, without its number and its seal.
 FACT_COLUMNS = (
@@ -133,6 +68,7 @@ FACT_COLUMNS = (
     " about_member_id"
 )
 _COLUMNS = f"number, {FACT_COLUMNS}"
+_PUT_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _INSERT = f"INSERT INTO audit_events ({_COLUMNS}, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 # An action, or all actions of a kind: `session` includes `session.create`.
 _NEWEST = f"""
@@ -161,9 +97,7 @@ SELECT group_concat(DISTINCT substr(at, 1, 10) || ' ' || actor_kind || ' ' || ac
 
 @dataclass(frozen=True)
 class Actor:
-    """The person or program that took an action: the kind, the credential's ID, the member's ID, and the client
-    address.
-    """
+    """The person or program that took an action: the kind, the IDs of credential and member, and the client address."""
 
     kind: Literal["session", "api_key", "local", "system"]
     id: str | None = None
@@ -188,9 +122,7 @@ class ActByOther:
 
 @dataclass(frozen=True)
 class AuditBreak:
-    """The first altered place of the audit log: its row number, the ID of the row there (None: no row), and the
-    reason.
-    """
+    """The first altered place of the audit log: row number, ID of the row there (None: no row), and the reason."""
 
     number: int
     id: str | None
@@ -199,9 +131,7 @@ class AuditBreak:
 
 @dataclass(frozen=True)
 class AuditCheck:
-    """The result of verifying the audit log: the expected number of rows, and the first altered place (None:
-    intact).
-    """
+    """Result of verifying the audit log: the expected number of rows, and the first altered place (None: intact)."""
 
     count: int
     broken: AuditBreak | None
@@ -249,7 +179,7 @@ class Audit:
         count, head, newest = self._read_end()
         # A broken log stays broken, but recording must not fail for it: a number is never used twice.
         number, waiting = max(count, newest), iter(rows)
-        while batch := [*islice(waiting, _APPENDED_AT_ONCE)]:
+        while batch := [*islice(waiting, _WRITTEN_AT_ONCE)]:
             sealed = []
             for number, row in enumerate(batch, number + 1):  # noqa: B020 - it goes on
                 facts = (number, *row)
@@ -330,19 +260,36 @@ class Audit:
         transaction writes a thousand rows. `each`: called now and then with the number of rows done and the total.
         """
         to = Audit(self._database, key, self._clock)
-        sealer = LogRechainer(self._database, to._head, to._seal, each)
-        check = self._check_rows(*self._read_end(), sealer.add_row)
-        sealer.finish(is_right=check.broken is None)
+        number, last = 0, b""
+        sealed: list[tuple[bytes, int]] = []
+
+        def write_seals() -> None:
+            with self._database.transaction():
+                self._database.change_many("UPDATE audit_events SET mac = ? WHERE number = ?", sealed)
+            sealed.clear()
+
+        def seal_row(row: Sequence[Any], count: int) -> None:
+            nonlocal number, last
+            last = to._seal(to._head(number, last), row[:-1])
+            number = row[0]
+            sealed.append((last, number))
+            if len(sealed) >= _WRITTEN_AT_ONCE:
+                write_seals()
+                each(number, count)
+
+        check = self._check_rows(*self._read_end(), seal_row)
+        write_seals()
+        with self._database.transaction():
+            if check.broken is None:
+                to._write_end(number, last)
+            else:  # With a random end, the new log is found altered too.
+                self._database.change(_PUT_META, ("audit_head", secrets.token_hex(32)))
         return check
 
     def _check_rows(
         self, count: int, last_head: str, newest: int, also: Callable[[Sequence[Any], int], None] | None = None
     ) -> AuditCheck:
-        """Check all rows, and report the first altered one.
-
-        - count, last_head, newest: the result of `_read_end`.
-        - also: called with each intact row and `count`. If it is given, the check does not pause for other threads.
-        """
+        """`also`: called with each intact row and `count`; then the check does not pause for other threads."""
         head, number = self._head(0, b""), 0
         for row in self._rows(newest, 0 if also else _CHECK_PAUSE):
             number += 1
@@ -359,10 +306,7 @@ class Audit:
         return AuditCheck(count, _check_end(number, count, hmac.compare_digest(head, last_head)))
 
     def _rows(self, last: int, pause: float) -> Iterator[Sequence[Any]]:
-        """Yield the rows up to the number `last`, in small batches with `pause` seconds between them.
-
-        No transaction is open between two batches: it would keep SQLite from checkpointing the write-ahead log.
-        """
+        """Between two batches no transaction is open: it would keep SQLite from checkpointing the write-ahead log."""
         after = -_AFTER_ALL
         while batch := self._database.rows(
             f"SELECT {_COLUMNS}, mac FROM audit_events WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
@@ -374,10 +318,7 @@ class Audit:
                 time.sleep(pause)
 
     def _read_end(self) -> tuple[int, str, int]:
-        """Return the stored number of rows, the HMAC that the next row is chained to, and the highest row number.
-
-        All are read in one statement. A missing or invalid value becomes 0 or ''.
-        """
+        """Return the number of rows, the head and the highest row number; 0 or '' for an invalid value."""
         row = self._database.row(
             "SELECT (SELECT value FROM meta WHERE name = 'audit_count'),"
             " (SELECT value FROM meta WHERE name = 'audit_head'), (SELECT max(number) FROM audit_events)"
@@ -388,7 +329,7 @@ class Audit:
         return int(count) if count and count.isdecimal() else 0, head or "", newest or 0
 
     def _write_end(self, count: int, seal: bytes) -> None:
-        write_log_end(self._database, count, self._head(count, seal))
+        self._database.change_many(_PUT_META, (("audit_head", self._head(count, seal)), ("audit_count", str(count))))
 
     def _head(self, count: int, seal: bytes) -> str:
         return self._mac.digest(b"head" + _encode_facts(count) + seal).hex()
@@ -404,9 +345,7 @@ def _check_end(number: int, count: int, is_head: bool) -> AuditBreak | None:
 
 
 def _encode_facts(*facts: object) -> bytes:
-    """Encode values for an HMAC, each with its length, so that no two rows have the same encoding; None has a mark of
-    its own.
-    """
+    """Each value is framed by its length, so that no two rows have the same encoding."""
     framed = []
     for fact in facts:
         if fact is None:

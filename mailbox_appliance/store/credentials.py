@@ -98,12 +98,6 @@ class Credentials:
         row = self._database.row(_MEMBER_BY_ID, (member_id,))
         return None if row is None else FoundCredential("session", credential_id, _to_member(row))
 
-    def find_current(self, found: FoundCredential) -> FoundCredential | None:
-        """Return the current state of a credential that was found earlier; None if it has ended. Does not record
-        a use.
-        """
-        return self.find_live(found.kind, found.id)
-
     def find_live(self, kind: Literal["session", "api_key"], credential_id: str) -> FoundCredential | None:
         """Return the valid credential with this ID, or None. Does not record a use."""
         if kind == "api_key":
@@ -170,7 +164,7 @@ class Credentials:
     def remove_session(self, member_id: str, session_id: str) -> None:
         """End a session of this member. Raises NotFound. Call it inside a transaction."""
         removed = self._database.run(
-            SESSIONS.delete().where((SESSIONS.id == session_id) & (SESSIONS.member_id == member_id))
+            SESSIONS.delete().where((SESSIONS.c.id == session_id) & (SESSIONS.c.member_id == member_id))
         )
         if not removed:
             raise NotFound(what="session")
@@ -223,19 +217,15 @@ def _to_key_credential(row: Row) -> FoundCredential:
     return FoundCredential("api_key", row[1], _to_member(row), tuple(map(Capability, json.loads(row[2]))), accounts)
 
 
-def _session_expires_at(logged_in_at: str, last_used_at: str) -> str:
-    ends = (from_timestamp(logged_in_at) + SESSION_MAX_AGE, from_timestamp(last_used_at) + SESSION_MAX_IDLE)
-    return to_timestamp(min(ends))
-
-
 def _to_session(row: Row, current_id: str | None) -> Session:
     session_id, device, created_at, last_used_at, logged_in_at = row
+    ends = (from_timestamp(logged_in_at) + SESSION_MAX_AGE, from_timestamp(last_used_at) + SESSION_MAX_IDLE)
     return Session(
         id=session_id,
         device_name=device,
         created_at=created_at,
         last_used_at=last_used_at,
-        expires_at=_session_expires_at(logged_in_at, last_used_at),
+        expires_at=to_timestamp(min(ends)),
         current=session_id == current_id,
     )
 
@@ -291,9 +281,7 @@ class ApiKeys:
         return tuple(map(_to_api_key, rows))
 
     def get(self, key_id: str, member_id: str | None = None) -> ApiKey:
-        """Return a key by its ID. Raises NotFound if it was revoked or belongs to another member than `member_id`
-        (None: any).
-        """
+        """Return a key. Raises NotFound if it was revoked or belongs to another member than `member_id` (None: any)."""
         row = self._database.row(f"{_SELECT_KEYS} AND id = ?", (key_id,))
         if row is None or member_id not in (None, row[4]):
             raise NotFound(what="API key")
@@ -315,7 +303,7 @@ class ApiKeys:
 
     def set_permissions(self, key_id: str, permissions: KeyPermissions) -> ApiKey:
         """Replace the permissions of a key. Call it inside a transaction. Raises NotFound."""
-        self._database.run(API_KEYS.update(**_permission_columns(permissions)).where(API_KEYS.id == key_id))
+        self._database.run(API_KEYS.update(**_permission_columns(permissions)).where(API_KEYS.c.id == key_id))
         return self.get(key_id)
 
     def revoke(self, key_id: str) -> None:
@@ -412,14 +400,12 @@ class OneTimeTokens:
         return None if found is None else str(found[2])
 
     def redeem(self, kind: TokenKind, token_hash: str) -> str | None:
-        """Use up a token, and return the ID of its member; None if the token is not valid. Call it inside a
-        transaction.
-        """
+        """Use up a token, and return its member's ID; None if it is not valid. Call it inside a transaction."""
         found = self._find(kind, token_hash)
         if found is None:
             return None
         at = to_timestamp(self._clock.now())
-        self._database.run(INVITATIONS.update(used_at=at).where(INVITATIONS.id == found[1]))
+        self._database.run(INVITATIONS.update(used_at=at).where(INVITATIONS.c.id == found[1]))
         return str(found[2])
 
     def find_session_id(self, token_hash: str) -> str | None:
@@ -510,18 +496,16 @@ class LoginAttempts:
                 self._under_way -= Counter(limits.keys())
 
     def record_failure(self, buckets: Collection[str]) -> None:
-        """Record a failed sign-in at this moment in each bucket, such as an email or client address. Call it inside a
-        transaction.
-        """
+        """Record a failed sign-in in each bucket, such as an email or client address. Call it inside a transaction."""
         now = to_millis(self._clock.now())
         if abs(now - self._swept_at) >= _FAILURES_SWEPT_EVERY:
             self._swept_at = now
-            self._database.run(ATTEMPTS.delete().where(ATTEMPTS.at <= now - _FAILURE_WINDOW))
+            self._database.run(ATTEMPTS.delete().where(ATTEMPTS.c.at <= now - _FAILURE_WINDOW))
         self._database.change_many("INSERT INTO attempts VALUES (?, ?)", [(bucket, now) for bucket in buckets])
 
     def clear(self, bucket: str) -> None:
         """Delete the recorded failures of a bucket, such as an email address. Call it inside a transaction."""
-        self._database.run(ATTEMPTS.delete().where(ATTEMPTS.bucket == bucket))
+        self._database.run(ATTEMPTS.delete().where(ATTEMPTS.c.bucket == bucket))
 
     def _seconds_to_wait(self, bucket: str, limit: int) -> int:
         now = to_millis(self._clock.now())

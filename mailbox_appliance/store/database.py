@@ -61,9 +61,7 @@ class _Cursor(apsw.Cursor):
     __slots__ = ()
 
     def close(self, force: bool = False) -> None:
-        """Do nothing, unless the connection is being closed. The statement ends when the cursor is
-        garbage-collected.
-        """
+        """Do nothing, unless the connection is being closed. Garbage collection of the cursor ends the statement."""
         with suppress(apsw.CursorClosedError, apsw.ConnectionClosedError):
             if self.connection in _closing:
                 super().close(force)
@@ -152,9 +150,7 @@ class Database:
         return found
 
     def run(self, query: Any) -> Any:
-        """Execute a peewee query. Returns dicts for a select, and the number of changed rows for an update or a
-        delete.
-        """
+        """Execute a peewee query. Returns dicts for a select, the number of changed rows for an update or a delete."""
         self._connection()
         return query.execute(self._peewee)
 
@@ -215,9 +211,7 @@ class Database:
 
     @contextmanager
     def block_writers(self) -> Iterator[None]:
-        """Context manager: keep all other threads of this process from writing until the block ends. Keep the block
-        short.
-        """
+        """Context manager: keep all other threads from writing until the block ends. Keep the block short."""
         with self._writing:
             yield
 

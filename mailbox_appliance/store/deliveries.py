@@ -404,9 +404,7 @@ class Deliveries:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def find(self, operation_id: str) -> tuple[Delivery, tuple[str, ...]] | None:
-        """Return an operation and its warnings by its ID, without checking access; None if the operation was
-        withdrawn.
-        """
+        """Return an operation and its warnings without checking access; None if the operation was withdrawn."""
         row = self._database.row(
             f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d WHERE d.id = ?", (operation_id,)
         )
@@ -446,9 +444,6 @@ class Deliveries:
         return end_delivery(self._database, operation_id, ending, self._clock.now())
 
     def _expect_copy(self, operation_id: str, sent: SentCopy | None) -> None:
-        """Record that a copy of the sent message must be filed in Sent. `sent`: the copy to show at once; None shows
-        nothing yet.
-        """
         if sent is not None:
             self._add_copy(operation_id, sent)
         sql = "UPDATE delivery_operations SET copy = 'pending', copy_next_at = ? WHERE id = ?"
@@ -473,10 +468,7 @@ class Deliveries:
         delete_message_bytes(self._database, operation_id)
 
     def _add_copy(self, operation_id: str, sent: SentCopy) -> None:
-        """Add the local copy of a sent message to the mirrored mail, under the message ID that the operation reserved.
-
-        If the message belongs to a stored thread, the operation's thread ID is changed to that of the thread.
-        """
+        """If the message belongs to a stored thread, the operation gets the ID of that thread."""
         row = self._database.row(
             "SELECT result_id, result_thread_id FROM delivery_operations WHERE id = ?", (operation_id,)
         )

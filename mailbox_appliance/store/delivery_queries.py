@@ -76,9 +76,7 @@ class ScheduledSummary(msgspec.Struct, frozen=True):
 
 
 def warnings_of(row: Row) -> tuple[str, ...]:
-    """Return the warnings of a row of DELIVERY_COLUMNS: first those of the accepted request, then those of its
-    outcome.
-    """
+    """Return the warnings of a row of DELIVERY_COLUMNS: those of the accepted request, then those of its outcome."""
     return tuple(map(from_stored_text, (*json.loads(row[12]), *json.loads(row[9]))))
 
 
@@ -98,9 +96,7 @@ def to_delivery(row: Row) -> Delivery:
 
 
 def to_work(row: Row, wire: Content) -> DeliveryWork:
-    """Convert a row of SELECT_WORK to the record for the worker that sends the message. `wire`: the bytes of the
-    message.
-    """
+    """Convert a row of SELECT_WORK to the record for the worker that sends. `wire`: the bytes of the message."""
     return DeliveryWork(
         operation_id=row[0],
         account_id=row[1],
@@ -149,9 +145,7 @@ def to_scheduled(row: Row) -> ScheduledSend:
 
 
 def insert_delivery(database: Database, new: NewDelivery, at: str) -> Delivery:
-    """Insert a new operation with its message, and return it. `at`: the current timestamp. Call it inside a
-    transaction.
-    """
+    """Insert a new operation with its message at the timestamp `at`, and return it. Call it inside a transaction."""
     operation_id, is_scheduled = new_id("dlv"), new.send_at is not None
     status: DeliveryStatus = "queued" if is_scheduled else "sending"
     schedule_id = new_id("sch") if is_scheduled else None
@@ -215,17 +209,13 @@ def enter_phase(database: Database, operation_id: str, phase: Phase, at: str) ->
 
 
 def set_provider_draft(database: Database, operation_id: str, draft_id: str | None) -> None:
-    """Store the ID of the draft that the provider's API is about to send; None if there is none. Call it inside a
-    transaction.
-    """
+    """Store the ID of the provider's draft that is about to be sent, or None. Call it inside a transaction."""
     sql = "UPDATE delivery_operations SET provider_draft_id = ? WHERE id = ?"
     database.change(sql, (draft_id, operation_id))
 
 
 def note_phase(database: Database, operation_id: str, phase: Phase, at: str) -> None:
-    """Add a phase and its time to the history of an operation. `at`: the current timestamp. Call it inside a
-    transaction.
-    """
+    """Add a phase and its timestamp to the history of an operation. Call it inside a transaction."""
     database.change(
         "INSERT INTO delivery_phases SELECT id, attempts, ?, ? FROM delivery_operations WHERE id = ?",
         (phase, at, operation_id),
@@ -233,7 +223,6 @@ def note_phase(database: Database, operation_id: str, phase: Phase, at: str) -> 
 
 
 def _insert_message(database: Database, operation_id: str, message: ComposedMessage) -> None:
-    """Store the bytes of a message: a small message in one row, a large one in a row with its beginning, and chunks."""
     pieces = message.wire.pieces()
     first = message.wire.read() if len(message.wire) <= LARGE else next(pieces)
     row = (operation_id, first, message.bcc_header)
@@ -256,10 +245,7 @@ def load_message_bytes(database: Database, operation_id: str, first: bytes | Non
 
 
 class _StoredChunks(Content):
-    """The stored chunks of a large message, read one at a time, without an open transaction between them.
-
-    Reading raises NotFound if the message was deleted in the meantime.
-    """
+    """Read one at a time, without an open transaction between them. Raises NotFound if the message was deleted."""
 
     def __init__(self, database: Database, operation_id: str, count: int, size: int) -> None:
         super().__init__()
@@ -273,19 +259,6 @@ class _StoredChunks(Content):
                 raise NotFound(what="delivery operation")
             self._database.release_memory()
             yield piece
-
-
-def find_sent_source(database: Database, account_id: str, result_id: str) -> Content | None:
-    """Return a sent message with its Bcc header, as it will be filed in Sent; None if it is filed or needs no filing.
-
-    `result_id`: the ID of the sent message.
-    """
-    row = database.row(
-        "SELECT d.id, m.wire, m.bcc_header FROM delivery_operations d JOIN delivery_messages m ON m.operation = d.id"
-        " WHERE d.account_id = ? AND d.result_id = ? AND d.copy = 'pending'",
-        (account_id, result_id),
-    )
-    return None if row is None else with_bcc(load_message_bytes(database, row[0], row[1]), row[2])
 
 
 # --- Lists, quotas, and drafts that are in use ---
@@ -378,10 +351,13 @@ class DeliveryLists:
         return tuple(map(to_scheduled, page)), page[-1][-1] if len(rows) > limit else None
 
     def find_source(self, account_id: str, message_id: str) -> Content | None:
-        """Return the bytes of a sent message that is not filed in Sent on the server yet; None for any other
-        message.
-        """
-        return find_sent_source(self._database, account_id, message_id)
+        """Return the bytes of a sent message that is not filed in Sent yet, with its Bcc header; None for any other."""
+        row = self._database.row(
+            "SELECT d.id, m.wire, m.bcc_header FROM delivery_operations d JOIN delivery_messages m"
+            " ON m.operation = d.id WHERE d.account_id = ? AND d.result_id = ? AND d.copy = 'pending'",
+            (account_id, message_id),
+        )
+        return None if row is None else with_bcc(load_message_bytes(self._database, row[0], row[1]), row[2])
 
     def count_open(self, account_ids: Collection[str]) -> dict[str, int]:
         """Return the number of operations of these mailboxes by status, for `queued`, `sending` and `uncertain`."""
@@ -484,9 +460,7 @@ class DeliveryTimelines:
         ) > limit else None
 
     def get(self, account_id: str, operation_id: str, member_id: str) -> tuple[DeliveryTimeline, tuple[str, ...]]:
-        """Return an operation that this member may see with all its recorded steps, and its warnings. Raises
-        NotFound.
-        """
+        """Return an operation that this member may see with all recorded steps, and its warnings. Raises NotFound."""
         values = {"id": operation_id, "account": account_id, "member": member_id}
         row = self._database.row(f"{_ENTRY} WHERE d.id = :id AND d.account_id = :account AND {_VISIBLE_ENTRY}", values)
         if row is None:
@@ -496,9 +470,7 @@ class DeliveryTimelines:
 
 
 class _EntryDetails(NamedTuple):
-    """The columns that the query `_ENTRY` (a delivery with its message and schedule) adds after DELIVERY_COLUMNS, by
-    name.
-    """
+    """The columns that the query `_ENTRY` adds after DELIVERY_COLUMNS."""
 
     created_at: str
     updated_at: str
@@ -566,9 +538,6 @@ def _to_timeline(row: Row, phases: list[Row], member_id: str) -> DeliveryTimelin
 
 
 def _timeline_steps(phases: list[Row], status: DeliveryStatus, more: _EntryDetails) -> Iterator[DeliveryStep]:
-    """Yield the recorded phases of an operation as steps, then a step `uncertain` if it ever was, and its final
-    status.
-    """
     yield from (DeliveryStep(at=at, attempt=attempt, step=phase) for at, attempt, phase in phases)
     if more.uncertain_at is not None:
         at = to_timestamp(from_millis(more.uncertain_at))

@@ -41,9 +41,7 @@ def write_private(file: Path, content: bytes) -> None:
 
 
 def open_private(file: Path) -> int:
-    """Create an empty file with mode 0600, replacing an existing one, and return its file descriptor. Raises
-    OSError.
-    """
+    """Create an empty file with mode 0600, replacing an existing one, and return its descriptor. Raises OSError."""
     file.unlink(missing_ok=True)  # A crash may have left it, with any mode.
     return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
 
@@ -70,9 +68,7 @@ def unfinished_path(database: Path) -> Path:
 
 
 def remove_database(file: Path) -> None:
-    """Remove a database file that was not completed, with the files that SQLite created for it. Missing files are
-    ignored.
-    """
+    """Remove an incomplete database file, with the files that SQLite created for it. Missing files are ignored."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)
 
@@ -168,9 +164,7 @@ def certificate_paths(tls: Path) -> tuple[Path, Path]:
 
 
 def certificate_state(tls: Path) -> tuple[object, ...]:
-    """Return a value to compare with an earlier one: it changes if the certificate, its key or the target of a link
-    changes.
-    """
+    """Return a value that changes if the HTTPS certificate, its key or the target of a link changes."""
     return tuple(_path_state(path) for path in certificate_paths(tls))
 
 

@@ -55,9 +55,7 @@ SELECT number FROM folders WHERE account = ? AND label IS NULL AND path IN (SELE
 
 
 class Folders:
-    """Reads and writes the mirrored folders. Each method that writes runs in a transaction of its own, unless
-    stated.
-    """
+    """Reads and writes the mirrored folders. Methods that write run in transactions of their own, unless stated."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -75,9 +73,7 @@ class Folders:
         return tuple(map(_to_folder, self._database.rows(_SHOWN, (account_id,))))
 
     def count_labeled(self, number: int) -> int:
-        """Return the number of messages that have a label. `number`: row number of the folder that stands for the
-        label.
-        """
+        """Return the number of messages that have a label. `number`: row number of the label's folder."""
         return int(self._database.value("SELECT count(*) FROM message_labels WHERE folder = ?", (number,)))
 
     def find_by_role(self, account_id: str, role: FolderRole) -> MirroredFolder | None:
@@ -236,11 +232,7 @@ class Folders:
             self._database.change(sql, (json.dumps(mapping), account_id))
 
     def _remove_folder(self, account: int, number: int, kept: set[str]) -> None:
-        """Remove a folder that the server no longer lists. Its messages are kept for now in another folder, marked
-        `gone`.
-
-        `account`, `number`: row numbers of mailbox and folder. `kept`: paths of the folders that stay.
-        """
+        """The messages are kept for now in another folder, marked `gone`. `kept`: paths of the folders that stay."""
         self._empty_folder(account, number, kept)
         with self._database.transaction():
             self._database.change("DELETE FROM folders WHERE number = ?", (number,))
@@ -253,9 +245,7 @@ class Folders:
             moves.evacuate_folder(self._database, number, refuge)
 
     def _set_labels(self, account: int, listed: Sequence[ListedFolder]) -> bool:
-        """Store which folders stand for a label, on a server with labels. Returns True if the mailbox had none
-        before.
-        """
+        """Returns True if the mailbox had no folders for labels before."""
         has_labels = self._database.value(_LABELED, (account,)) is not None
         if has_labels or any(folder.label is not None for folder in listed):
             rows = [(folder.label, account, folder.path) for folder in listed]

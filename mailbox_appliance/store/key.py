@@ -274,9 +274,7 @@ def load_keyring_kek(store_id: str, *, file: Path | str) -> bytes:
 
 
 def unlock_slot(slot: PassphraseSlot, kek: bytes, store_id: str, file: Path | str) -> bytes:
-    """Return the master key in a passphrase slot. `kek`: the result of `derive_passphrase_kek`. Raises
-    PassphraseWrong.
-    """
+    """Return the master key in a passphrase slot. `kek`: from `derive_passphrase_kek`. Raises PassphraseWrong."""
     try:
         return _unseal(kek, slot, store_id)
     except InvalidTag as error:
@@ -326,10 +324,7 @@ def _unseal(kek: bytes, slot: PassphraseSlot | KeyringSlot, store_id: str) -> by
 
 
 def _associated_data(slot: PassphraseSlot | KeyringSlot, store_id: str) -> bytes:
-    """Return the data that is authenticated when the master key is encrypted into a slot.
-
-    It consists of the store's ID and all fields of the slot except the nonce and the encrypted key.
-    """
+    """Return the store's ID and all fields of the slot except the nonce and the encrypted key."""
     facts = {name: value for name, value in msgspec.to_builtins(slot).items() if name not in ("nonce", "wrapped")}
     return json.dumps({"storeId": store_id, **facts}, sort_keys=True, separators=(",", ":")).encode()
 
@@ -458,15 +453,11 @@ class StoreKey:
 
     @property
     def is_bare(self) -> bool:
-        """Whether the key comes from a file of one line (release 0.10), so that ID and salt are unknown and the cipher
-        is a guess.
-        """
+        """Whether the key is from a file of one line (release 0.10): ID and salt are unknown, the cipher is a guess."""
         return not self.store_id
 
     def derive(self, purpose: str) -> bytes:
-        """Derive a 32-byte key for a purpose, such as `database`. It reveals neither the master key nor the key of
-        another purpose.
-        """
+        """Derive a 32-byte key for a purpose, such as `database`. It does not reveal the master key or another key."""
         info = f"mailbox-appliance {purpose}".encode()
         return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self.master)
 
@@ -495,6 +486,12 @@ class KeyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
         return key if hmac.compare_digest(self.check.encode("utf-8", "replace"), _key_check(key).encode()) else None
 
 
+def read_salt(database: Path) -> str:
+    """Return the salt of a database: the first 16 bytes of its file in hex."""
+    with database.open("rb") as handle:
+        return handle.read(16).hex()
+
+
 def new_key() -> StoreKey:
     """Return a random key for a new store."""
     return StoreKey(secrets.token_bytes(32), secrets.token_hex(8), _best_cipher())
@@ -516,9 +513,7 @@ def read_key(file: Path, passphrase: str | None = None) -> StoreKey:
 
 
 def read_key_file(file: Path) -> KeyFile | None:
-    """Return a parsed key file; None for a valid file of one line (release 0.10). Raises KeyDamaged,
-    FileNotFoundError.
-    """
+    """Return a parsed key file; None for one of one line (release 0.10). Raises KeyDamaged, FileNotFoundError."""
     raw = _read_bytes(file)
     if _is_json(raw):
         return _decode_key_file(raw, file)
@@ -559,9 +554,7 @@ def write_key(file: Path, key: StoreKey) -> None:
 
 
 def write_key_if_allowed(file: Path, key: StoreKey) -> None:
-    """Write the key file with `write_key`, but keep an existing file if it cannot be written, since it opens the store
-    as well.
-    """
+    """Write the key file, but keep one that cannot be written, since it opens the store as well."""
     try:
         write_key(file, key)
     except OSError as error:
@@ -580,9 +573,7 @@ def replace_key_file(file: Path, content: bytes) -> None:
 
 
 def remove_half_written_key(file: Path) -> None:
-    """Remove the temporary file that an interrupted write of the key file left, since it may contain the unencrypted
-    key.
-    """
+    """Remove the file that an interrupted write of the key file left, since it may contain the unencrypted key."""
     with suppress(OSError):
         half_written_path(_real_path(file)).unlink(missing_ok=True)
 

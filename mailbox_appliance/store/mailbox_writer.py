@@ -210,9 +210,7 @@ class ArrivalPlace:
 
 @dataclass(frozen=True)
 class _KnownMessage:
-    """A message that is already stored, to decide what to add: its row number, how much of it is stored (`body`), and
-    whether even its header is missing.
-    """
+    """A stored message: how much of it is stored (`body`), and whether even its header is missing."""
 
     number: int
     body: int
@@ -226,22 +224,15 @@ def add_batch(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingM
     """
     by_uid = {message.uid: (message, parsed) for message, parsed in batch}
     known = _load_known(database, place, by_uid)
-    if moved := _reattach_moved(database, place, by_uid.values()):
+    # Messages that are stored in other folders are recognized by the provider's ID.
+    named = [to_sighting(message, parsed) for message, parsed in batch if message.provider_id is not None]
+    if named and (moved := moves.reattach_messages(database, place.account, place.folder, named)):
         known |= _load_known(database, place, moved)
     if place.body != HEADER_ONLY:
         _fill_bodies(database, place, by_uid, known)
     # By UID, so that of the messages of one second the later one has the higher number.
     new = [pair for uid, pair in sorted(by_uid.items()) if uid not in known]
     return insert_messages(database, place, _adopt_pending(database, place, new))
-
-
-def _reattach_moved(database: Database, place: ArrivalPlace, batch: Iterable[ArrivingMessage]) -> frozenset[int]:
-    """Find messages of the batch that are stored in other folders, by the provider's ID, and move them to this folder.
-
-    Returns their UIDs.
-    """
-    named = [to_sighting(message, parsed) for message, parsed in batch if message.provider_id is not None]
-    return moves.reattach_messages(database, place.account, place.folder, named) if named else frozenset()
 
 
 def to_sighting(message: FetchedMessage, parsed: ParsedMessage) -> MessageIdentity:
@@ -258,7 +249,6 @@ def fill_batch(database: Database, place: ArrivalPlace, batch: Sequence[Arriving
 
 
 def _load_known(database: Database, place: ArrivalPlace, uids: Iterable[int]) -> dict[int, _KnownMessage]:
-    """Return UID -> stored message. UIDs that are not stored in the folder are left out."""
     return {uid: _KnownMessage(*row) for uid, *row in database.rows(_SELECT_KNOWN, (as_json(uids), place.folder))}
 
 
@@ -278,9 +268,7 @@ def _fill_bodies(
 
 
 def _fill_headers(database: Database, place: ArrivalPlace, bare: Sequence[tuple[int, ArrivingMessage]]) -> None:
-    """Add headers and threads to rows that were stored without them. `bare`: pairs of row number and complete
-    message.
-    """
+    """`bare`: pairs of row number and complete message."""
     if not bare:
         return
     numbers = as_json(number for number, _ in bare)
@@ -326,7 +314,7 @@ def insert_messages(
     untold = database.value(_UNKNOWN_PROVIDER_ID, (place.account,))
     database.change_many(
         _INSERT_MESSAGE,
-        [(*_message_row(place, *row, is_pending=bool(promised)), _provider_id(row[-1], untold)) for row in rows],
+        [(*_message_row(place, *row, is_pending=bool(promised)), row[-1][0].provider_id or untold) for row in rows],
     )
     database.change_many(_INSERT_BODY, [_body_row(number, parsed) for number, *_, (_, parsed) in rows])
     database.change_many(
@@ -368,10 +356,6 @@ def _message_row(
     )
 
 
-def _provider_id(arriving: ArrivingMessage, untold: str | None) -> str | None:
-    return arriving[0].provider_id or untold
-
-
 def _body_row(number: int, parsed: ParsedMessage) -> tuple[object, ...]:
     headers = msgspec.json.encode(parsed.headers).decode()
     warnings = msgspec.json.encode(parsed.warnings).decode()
@@ -379,10 +363,7 @@ def _body_row(number: int, parsed: ParsedMessage) -> tuple[object, ...]:
 
 
 def _adopt_pending(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage]) -> list[ArrivingMessage]:
-    """Give local drafts and sent copies without UID the UIDs of messages in the batch that have the same Message-ID.
-
-    Returns the other messages of the batch.
-    """
+    """Match by Message-ID. Returns the other messages of the batch."""
     owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
     named = (as_json({own for own in owns if own}), place.account, place.folder)
     waiting: dict[tuple[str, bool], list[int]] = {}
@@ -419,9 +400,7 @@ def _set_adopted_ids(database: Database, place: ArrivalPlace, adopted: Sequence[
 
 
 def _all_message_ids(own: str | None, parsed: ParsedMessage) -> tuple[str, ...]:
-    """Return the Message-ID of a message (`own`) and those in its References and In-Reply-To, canonical and each
-    once.
-    """
+    """Return its own Message-ID and those in References and In-Reply-To, each once."""
     named = (own, *map(canonical_message_id, (*parsed.references, *parsed.in_reply_to)))
     return tuple(dict.fromkeys(filter(None, named)))
 
@@ -451,9 +430,7 @@ _HAS_LABELS = "SELECT 1 FROM folders WHERE account = ? AND label IS NOT NULL LIM
 
 @dataclass(frozen=True)
 class PendingCopy:
-    """The message ID and thread ID of a draft or sent copy that is mirrored before the server has it. Clients know
-    these IDs.
-    """
+    """The message ID and thread ID, known to clients, of a draft or sent copy that the server does not have yet."""
 
     message_id: str
     thread_id: str
@@ -483,9 +460,7 @@ class MailboxWriter:
         return int(self._database.value(sql, (folder_number,)))
 
     def list_without_body(self, folder_number: int, limit: int) -> tuple[tuple[int, int], ...]:
-        """Return UID and size in bytes of messages of which only the header is stored, newest first, at most
-        `limit`.
-        """
+        """Return UID and size in bytes of at most `limit` messages stored with their header only, newest first."""
         sql = "SELECT uid, size FROM messages WHERE folder = ? AND body = 0 AND uid IS NOT NULL ORDER BY number DESC"
         return tuple((uid, size) for uid, size in self._database.rows(f"{sql} LIMIT ?", (folder_number, limit)))
 
@@ -498,9 +473,7 @@ class MailboxWriter:
         return int(self._database.value(sql, (account_id,)))
 
     def locate(self, account_id: str, message_ids: Iterable[str]) -> dict[str, LocatedMessage]:
-        """Return message ID -> folder, UID and other facts needed to find the message at the server. Unknown IDs are
-        left out.
-        """
+        """Return message ID -> facts needed to find the message at the server. Unknown IDs are left out."""
         rows = self._database.rows(_SELECT_LOCATED, (as_json(message_ids), account_id))
         folders = {folder.number: folder for folder in self._folders.list(account_id)} if rows else {}
         return {row[0]: to_located(row, folders[row[2]]) for row in rows if row[2] in folders}
@@ -508,9 +481,7 @@ class MailboxWriter:
     # --- adding ---------------------------------------------------------------------------------------------------
 
     def add_headers(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage]) -> tuple[str, ...]:
-        """Add messages of a folder with their headers only, and return the IDs of the new ones. Stored messages are
-        skipped.
-        """
+        """Add messages with their headers only, and return the IDs of the new ones. Stored messages are skipped."""
         return self._add(folder, batch, HEADER_ONLY)
 
     def add(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], *, large: bool = False) -> tuple[str, ...]:
@@ -625,9 +596,7 @@ class MailboxWriter:
     # --- changing and removing ------------------------------------------------------------------------------------
 
     def delete_by_uid(self, folder_number: int, uids: Sequence[int]) -> None:
-        """Delete the messages with these UIDs from the mirror, because the server no longer has them. Each batch is a
-        transaction.
-        """
+        """Delete the messages with these UIDs, which the server no longer has. Each batch is a transaction."""
         for start in range(0, len(uids), moves.DELETED_AT_ONCE):
             with self._database.transaction():
                 rows = self._database.rows(
@@ -636,9 +605,7 @@ class MailboxWriter:
                 moves.delete_messages(self._database, [row[0] for row in rows])
 
     def delete_by_id(self, account_id: str, message_ids: Collection[str]) -> None:
-        """Delete messages from the mirror that the appliance has removed from the server, whatever folder they
-        are in.
-        """
+        """Delete messages from the mirror that the appliance has removed from the server, whatever their folder."""
         with self._database.transaction():
             rows = self._database.rows(_NUMBERS_OF_IDS, (as_json(message_ids), account_id))
             moves.delete_messages(self._database, [row[0] for row in rows])
@@ -704,9 +671,7 @@ class MailboxWriter:
         return self._database.value(sql, (self._account_number(account_id),)) is not None
 
     def list_gone(self, account_id: str) -> frozenset[int]:
-        """Return the row numbers of messages that are missing from their folder and were not found in another one
-        yet.
-        """
+        """Return the row numbers of messages that are missing from their folder and not yet found in another one."""
         return moves.list_gone(self._database, self._account_number(account_id))
 
     def purge_gone(self, account_id: str, before: frozenset[int] | None = None) -> int:
@@ -730,10 +695,10 @@ class MailboxWriter:
         return number
 
     def _account_number(self, account_id: str) -> int:
-        """Return the row number of a mailbox; 0, which no mailbox has, if it does not exist."""
+        """0, which no mailbox has, if it does not exist."""
         return int(self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,)) or 0)
 
 
 def _prepare_batch(batch: Sequence[ArrivingMessage]) -> list[ArrivingMessage]:
-    """Return a batch with the words for the full-text index, which take too long to compute inside a transaction."""
+    """Computing the words takes too long inside a transaction."""
     return [(message, with_searched_words(parsed)) for message, parsed in batch]

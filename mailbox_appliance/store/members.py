@@ -121,7 +121,7 @@ class Members:
             change["email_key"] = email_key(email)
         change["updated_at"] = to_timestamp(self._clock.now())
         try:
-            self._database.run(MEMBERS.update(**change).where(MEMBERS.id == member_id))
+            self._database.run(MEMBERS.update(**change).where(MEMBERS.c.id == member_id))
         except UNIQUE_VIOLATIONS as error:
             raise EmailTaken from error
         return self.get(member_id)
@@ -130,7 +130,7 @@ class Members:
         """Store the hash of a new password. Call it inside a transaction."""
         at = to_timestamp(self._clock.now())
         self._database.run(
-            MEMBERS.update(password_hash=password_hash, updated_at=at).where(MEMBERS.id == member_id),
+            MEMBERS.update(password_hash=password_hash, updated_at=at).where(MEMBERS.c.id == member_id),
         )
 
     def remove(self, member_id: str) -> None:
@@ -147,7 +147,7 @@ class Members:
             raise Conflict(
                 reason=f"This member owns {what}. Ask the owner to remove them first, or suspend the member."
             )
-        self._database.run(MEMBERS.delete().where(MEMBERS.id == member_id))
+        self._database.run(MEMBERS.delete().where(MEMBERS.c.id == member_id))
 
     def find_awaited_admin(self, but_for: str = "") -> tuple[str, str] | None:
         """Return the administrator who still has to set the first password: email address, and expiry of the link for
@@ -164,13 +164,11 @@ class Members:
         return None if row is None else (row[0], row[1])
 
     def mark_logged_in(self, member_id: str, *, rehashed: str | None = None) -> None:
-        """Record a sign-in at this moment. `rehashed`: a new hash of the password to store. Call it inside a
-        transaction.
-        """
+        """Record a sign-in. `rehashed`: a new hash of the password to store. Call it inside a transaction."""
         change = {"last_login_at": to_timestamp(self._clock.now())}
         if rehashed is not None:
             change["password_hash"] = rehashed
-        self._database.run(MEMBERS.update(**change).where(MEMBERS.id == member_id))
+        self._database.run(MEMBERS.update(**change).where(MEMBERS.c.id == member_id))
 
     def _require_free_email(self, email: str, member_id: str | None = None) -> None:
         """Raise EmailTaken if a member whose key is an `exact_key` already has an address that counts as equal to
@@ -196,9 +194,7 @@ class Members:
 
 
 def email_key(email: str) -> str:
-    """Return the form of an email address for comparisons: without case, in Unicode NFC, and with the domain in
-    ASCII.
-    """
+    """Return an email address as it is compared: without case, in Unicode NFC, and with the domain in ASCII."""
     local, at, domain = email.rpartition("@")
     folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", local).casefold())
     return f"{folded}{at}{comparable_domain(domain)}"

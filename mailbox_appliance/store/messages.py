@@ -96,9 +96,7 @@ def as_json(values: Iterable[object]) -> str:
 # Many messages share few different sets of flags; labels may form some thousands of sets.
 @lru_cache(4096)
 def flag_bits(flags: frozenset[str]) -> int:
-    """Return the flags that the appliance knows, such as \\Seen, as the bits that the column `flags` stores. Others are
-    ignored.
-    """
+    r"""Return the flags that the appliance knows, such as \Seen, as bits of the column `flags`; others are ignored."""
     bits = 0
     for flag in flags:
         bits |= _FLAG_BITS.get(flag.lower(), 0)
@@ -139,9 +137,7 @@ def pack_attachments(parsed: ParsedMessage) -> str:
 
 
 def find_attachment(packed: str, attachment_id: str) -> tuple[Attachment, str] | None:
-    """Return the attachment with this ID and its MIME part number; None if there is none. `packed`: from
-    `pack_attachments`.
-    """
+    """Return an attachment and its MIME part number; None if there is none. `packed`: from `pack_attachments`."""
     found = next((stored for stored in decode_json(packed, _Attachments) if stored.id == attachment_id), None)
     return None if found is None else (_to_attachment(found), found.part)
 
@@ -170,9 +166,7 @@ def to_located(row: Row, folder: MirroredFolder) -> LocatedMessage:
 
 
 def to_message(row: Row, context: SearchContext | UnsetType = UNSET) -> Message:
-    """Convert a row of SELECT_MESSAGES to a message as lists show it. `context`: the matches of a text search in its
-    body.
-    """
+    """Convert a row of SELECT_MESSAGES to a message as lists show it. `context`: matches of a search in its body."""
     return Message(**_message_fields(row), search_context=context)
 
 
@@ -472,9 +466,7 @@ class ThreadAssigner:
         self._changed: dict[_Thread, None] = {}
 
     def assign(self) -> list[int]:
-        """Return the row number of the thread of each message, in the order of the batch. New threads are stored
-        before.
-        """
+        """Return the row number of each message's thread, in the order of the batch. New threads are stored first."""
         self._load_linked()
         joined = [self._assign_one(one, *key) for one, key in zip(self._batch, self._keys, strict=True)]
         self._write()
@@ -520,11 +512,7 @@ class ThreadAssigner:
         return thread
 
     def _assign_by_provider(self, one: JoiningMessage, base: str, provided: str) -> _Thread:
-        """Return the thread that has the provider's thread ID `provided`.
-
-        If there is none, the thread with the ID `one.proposed` gets the provider's ID, provided that it has none yet.
-        Otherwise a new thread is created. `base`: the subject without prefixes such as Re.
-        """
+        """Without one, `one.proposed` gets the provider's ID if it has none yet; otherwise a thread is created."""
         thread = self._provided.get(provided)
         if thread is None:
             thread = self._find_unclaimed(one.proposed, provided) if one.proposed else None
@@ -536,10 +524,7 @@ class ThreadAssigner:
         return thread
 
     def _find_unclaimed(self, identity: str, provided: str) -> _Thread | None:
-        """Return the thread with the ID `identity`, after storing `provided` as its provider's ID.
-
-        Returns None, and stores nothing, if there is no such thread or it already has a provider's ID.
-        """
+        """Returns None, and stores nothing, if there is no such thread or it already has a provider's ID."""
         for thread in self._find_proposed(identity):
             if thread.provided is None:
                 thread.provided = provided
@@ -564,10 +549,7 @@ class ThreadAssigner:
         return {self._add_loaded(row).root for row in self._database.rows(sql, (identity, self._account))}
 
     def _find_by_subject(self, one: JoiningMessage, base: str) -> set[_Thread]:
-        """Return the newest thread that a reply may join by its subject alone; an empty set if there is none.
-
-        `base`: the subject without prefixes such as Re.
-        """
+        """Return the newest thread that a reply may join by its base subject alone; an empty set if there is none."""
         self._write()
         names_others = any(each != one.own for each in one.named)
         rows = self._database.rows(
@@ -581,10 +563,7 @@ class ThreadAssigner:
         return set()
 
     def _find_waiting_for(self, one: JoiningMessage, base: str) -> set[_Thread]:
-        """Return the threads that lack their first message, and of which this message may be the first.
-
-        They consist of replies with the same base subject. `base`: the subject without prefixes such as Re.
-        """
+        """Return the threads of replies with this base subject of which the message may be the first."""
         waiting = {thread.root for thread in self._waiting.get(base, ())}
         later = [
             each for each in waiting if each.waits and 0 <= self._first_moment(each) - one.millis <= _SUBJECT_WINDOW
@@ -592,7 +571,6 @@ class ThreadAssigner:
         return set(sorted(later, key=lambda thread: thread.number)[:_MAX_CANDIDATES])
 
     def _first_moment(self, thread: _Thread) -> int:
-        """Return the date of the first message of a thread at the server, in milliseconds."""
         number = self._database.value("SELECT min(number) FROM messages WHERE thread = ?", (thread.number,))
         moments = ([] if number is None else [(number >> 4) * 1000]) + ([] if thread.first is None else [thread.first])
         return min(moments, default=thread.newest)
@@ -608,7 +586,7 @@ class ThreadAssigner:
         return thread
 
     def _merge(self, threads: set[_Thread]) -> _Thread:
-        """Merge threads, and return the merged one. It keeps the ID of the oldest, since clients may know that."""
+        """The merged thread keeps the ID of the oldest, since clients may know that."""
         kept, *others = sorted(threads, key=lambda thread: thread.number)
         if others:
             self._write()
@@ -636,10 +614,6 @@ class ThreadAssigner:
 
 
 def _prefer_provider_threads(threads: Sequence[_Thread]) -> set[_Thread]:
-    """Return the threads that a message joins, given the threads of its Message-IDs in order.
-
-    If some have a provider's ID, the message joins only the last of them, since such threads are never merged.
-    Otherwise it joins all.
-    """
+    """Threads with a provider's ID are never merged, so of these a message joins only the last."""
     provided = [thread for thread in threads if thread.provided is not None]
     return {provided[-1]} if provided else set(threads)

@@ -84,7 +84,6 @@ def delete_some_of_account(database: Database, account: int) -> bool:
 
 
 def _delete_rows(database: Database, rows: Sequence[Sequence[int]]) -> None:
-    """Delete messages with their index entries and bodies. `rows`: one-column rows with the message numbers."""
     # The trigger would do this too, but would make FTS5 write to its tables for each message: three times the work.
     database.change_many("DELETE FROM message_index WHERE rowid = ?", rows)
     database.change_many("DELETE FROM messages WHERE number = ?", rows)
@@ -372,9 +371,7 @@ def first_number(millis: int) -> int:
 
 
 def free_numbers(database: Database, moments: Sequence[int]) -> list[int]:
-    """Return an unused row number for each message, by its date at the server (milliseconds). Call it inside a
-    transaction.
-    """
+    """Return an unused row number for each message's date (milliseconds). Call it inside a transaction."""
     wanted = [first_number(millis) for millis in moments]
     taken = {row[0] for row in database.rows(_TAKEN_NUMBERS, (as_json(set(wanted)),))}
     return _NumberAllocator(database, taken).allocate(wanted)
@@ -400,9 +397,7 @@ class _NumberAllocator:
         return number
 
     def _find_free_after(self, number: int) -> int:
-        """Return an unused row number after `number`, which is used. Fast even if many messages share a second, as
-        imported ones.
-        """
+        """Fast even if many messages share a second, as imported ones."""
         step = 1
         while self._is_taken(number + step):
             step *= 2

@@ -8,8 +8,8 @@ file. Then only actually opening the database shows whether it is damaged.
 import errno
 import os
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from mailbox_appliance.errors import (
 from mailbox_appliance.store.database import UNREADABLE_ERRORS, Database, set_cipher_key
 from mailbox_appliance.store.files import RUN_FILE
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.key import CIPHERS, StoreKey, read_key, read_key_file, read_key_note
+from mailbox_appliance.store.key import CIPHERS, StoreKey, read_key, read_key_file, read_key_note, read_salt
 from mailbox_appliance.store.schema import TABLE_NAMES, find_missing_table
 from mailbox_appliance.system import files, ownership
 from mailbox_appliance.system.files import (
@@ -50,9 +50,7 @@ _PAGE_SIZE, _PAYLOAD_FRACTIONS = b"\x10\x00", b"\x40\x20\x20"
 
 
 def detect_plain_format(file: Path) -> int | None:
-    """Return 3 or 4, the format of an unencrypted store of an older release; None for any other file. It needs no
-    key.
-    """
+    """Return 3 or 4, the format of an unencrypted store of an older release; None for any other file."""
     header = files.read_regular(file, 100)
     if not header.startswith(_PLAIN_HEADER) or int.from_bytes(header[68:72], "big") != format_5.APPLICATION_ID:
         return None
@@ -99,14 +97,12 @@ def require_complete(file: Path) -> None:
         return
     # The count of pages is valid if the two change counters agree (sqlite.org/fileformat2.html 1.3.7).
     pages = int.from_bytes(header[28:32], "big") if header[24:28] == header[92:96] else 0
-    if size % page or (size < pages * page and not _has_wal(file)):
+    if size % page or (size < pages * page and not has_wal(file)):
         raise StoreDamaged(file=file, reason="it is truncated: its last page is incomplete or missing")
 
 
 def check_openable(file: Path, key_file: Path, passphrase: str | None = None) -> None:
-    """Raise the error that `open_database` would raise, as far as a read-only inspection can find it. Changes
-    nothing.
-    """
+    """Raise the error of `open_database` as far as reading finds it. Changes nothing."""
     _require_encrypted(file, key_file)
     _find_cipher(file, key_file, load_store_key(key_file, file, passphrase))
 
@@ -117,7 +113,7 @@ def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> 
     Raises a subclass of StoreUnusable that names the reason; nothing on the disk was changed then.
     """
     _require_encrypted(file, key_file)
-    key, had_log = _find_cipher(file, key_file, load_store_key(key_file, file, passphrase)), _has_wal(file)
+    key, had_log = _find_cipher(file, key_file, load_store_key(key_file, file, passphrase)), has_wal(file)
     database = Database(file, key.cipher, key.derive("database"))
     try:
         # A log may be newer than the pages inspected before.
@@ -137,11 +133,7 @@ def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> 
 
 
 def _check_with_wal(file: Path, database: Database) -> None:
-    """Raise StoreDamaged if the write-ahead log does not fit its database. Only small databases are checked
-    (CHECKED_UP_TO).
-
-    SQLite applies any log with the right name, and would checkpoint it into the database when closing.
-    """
+    """SQLite applies any log with the right name, and would checkpoint it into the database when closing."""
     if file.stat().st_size + wal_path(file).stat().st_size > CHECKED_UP_TO:
         return
     reason = f"a page of it or of its log {wal_path(file).name} cannot be read"
@@ -192,10 +184,7 @@ def load_store_key(key_file: Path, file: Path, passphrase: str | None = None) ->
 
 
 def _find_cipher(file: Path, key_file: Path, key: StoreKey) -> StoreKey:
-    """Return the key with the cipher that opens the database. All ciphers are tried if the key file does not name one.
-
-    Raises KeyWrong or StoreDamaged if none opens it.
-    """
+    """All ciphers are tried if the key file names none. Raises KeyWrong or StoreDamaged if none opens it."""
     ciphers = CIPHERS if key.is_bare else (key.cipher,)
     for cipher in ciphers:
         tried = replace(key, cipher=cipher)
@@ -206,11 +195,9 @@ def _find_cipher(file: Path, key_file: Path, key: StoreKey) -> StoreKey:
         except apsw.CorruptError as error:
             raise StoreDamaged(file=file, reason="one of its pages cannot be read") from error
         return tried
-    with file.open("rb") as handle:
-        same = handle.read(16).hex() == key.salt
-    if not same:
+    if read_salt(file) != key.salt:
         raise KeyWrong(file=key_file, store=file)
-    if not _has_wal(file):
+    if not has_wal(file):
         raise StoreDamaged(file=file, reason="its first page cannot be read")
     return key
 
@@ -222,34 +209,40 @@ def check_opens_with(file: Path, key: StoreKey) -> None:
     wrong or the first page damaged, and apsw.CorruptError if another page is damaged. Large files are not checked page
     by page.
     """
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    connection = apsw.Connection(f"{file.absolute().as_uri()}?immutable=1", flags=flags)
-    try:
-        set_cipher_key(connection, key.cipher, key.derive("database"))
+    with open_immutable(file, key) as connection:
         try:
             _check_format(file, connection.pragma("application_id"), connection.pragma("user_version"))
         except apsw.CorruptError:
             # An interrupted checkpoint leaves a first page that counts pages which are only in the log.
-            if not _has_wal(file):
+            if not has_wal(file):
                 raise
-        if _has_wal(file):  # Only file and log together are complete.
+        if has_wal(file):  # Only file and log together are complete.
             return
         if file.stat().st_size <= CHECKED_UP_TO and connection.pragma("quick_check", 1) != "ok":
             raise apsw.CorruptError("quick_check")
         _check_tables(file, (str(row[0]) for row in connection.execute(TABLE_NAMES)))
-    finally:
-        connection.close()
 
 
-def _has_wal(file: Path) -> bool:
+@contextmanager
+def open_immutable(file: Path, key: StoreKey) -> Iterator[apsw.Connection]:
+    """Yield a read-only connection to a database; no file is created or changed. The connection is closed at the end.
+
+    Its write-ahead log is not read.
+    """
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    with closing(apsw.Connection(f"{file.absolute().as_uri()}?immutable=1", flags=flags)) as connection:
+        set_cipher_key(connection, key.cipher, key.derive("database"))
+        yield connection
+
+
+def has_wal(file: Path) -> bool:
+    """Whether a database has a write-ahead log that is not empty."""
     log = wal_path(file)
     return log.exists() and log.stat().st_size > 0
 
 
 def wal_path(file: Path) -> Path:
-    """Return the path of a database's write-ahead log. For a symbolic link, SQLite puts the log next to the link's
-    target.
-    """
+    """Return the path of a database's write-ahead log. SQLite puts that of a link next to the link's target."""
     real = Path(os.path.realpath(file))
     return real.with_name(real.name + "-wal")
 

@@ -66,9 +66,7 @@ FROM delivery_chores c CROSS JOIN delivery_operations d ON d.id = c.operation WH
 
 
 class DeliverySchedule:
-    """Finds the delivery tasks that are due, and records their results. Each method that writes runs in a transaction
-    of its own.
-    """
+    """Finds delivery tasks that are due, and records results. Writing methods run in transactions of their own."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -101,9 +99,7 @@ class DeliverySchedule:
         return tuple(map(to_open_delivery, rows))
 
     def list_evidence_accounts(self, now: datetime) -> tuple[str, ...]:
-        """Return the IDs of the mailboxes with uncertain operations whose message is due to be searched for, longest
-        due first.
-        """
+        """Return the IDs of mailboxes with uncertain operations to search for, longest due first."""
         return tuple(row[0] for row in self._database.rows(_EVIDENCE_ACCOUNTS, (to_millis(now),)))
 
     def list_due_evidence(self, now: datetime, account_id: str) -> tuple[UncertainDelivery, ...]:
@@ -179,7 +175,6 @@ class DeliverySchedule:
 
 
 def _to_chore(row: Row) -> PostSendTask:
-    """Convert a row of _SELECT_CHORES to a follow-up task."""
     operation_id, account_id, kind, message_id, version, flag, attempts = row
     return PostSendTask(operation_id, account_id, kind, message_id, version, flag, attempts)
 
@@ -224,18 +219,14 @@ class SentCopies:
             deliveries.delete_message_bytes(self._database, operation_id)
 
     def give_up(self, operation_id: str, warning: str) -> None:
-        """Record that the copy of an operation will not be filed, add the warning to its result, and delete the stored
-        message.
-        """
+        """Record that an operation's copy will not be filed, with a warning, and delete the stored message."""
         with self._database.transaction():
             sql = f"UPDATE delivery_operations SET copy = 'none', result_warnings = {_WITH_COPY_WARNING} WHERE id = ?"
             self._database.change(sql, (to_stored_text(warning), operation_id))
             deliveries.delete_message_bytes(self._database, operation_id)
 
     def postpone(self, operation_id: str, seconds: float, warning: str) -> None:
-        """Plan the next attempt to file a copy, `seconds` from now. Until then the operation's result has the
-        warning.
-        """
+        """Plan the next attempt to file a copy, `seconds` from now. Until then the result has the warning."""
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"

@@ -50,9 +50,7 @@ def find_schema_differences(database: Database) -> Iterator[str]:
 
 
 def _without_comments(sql: str | None) -> str | None:
-    """Return an SQL statement without comments. SQLite stores them with the schema, and they may differ between
-    releases.
-    """
+    """SQLite stores comments with the schema, and they may differ between releases."""
     return None if sql is None else re.sub(r"\s*--[^\n]*", "", sql)
 
 

@@ -169,9 +169,7 @@ class QueryPlanner:
         self._limits = bounds
 
     def plan(self, place: SearchPlace, wanted: MessageFilter) -> list[NumberQuery]:
-        """Return queries that together find the messages in one place that match a filter. Words in the filter are
-        ignored.
-        """
+        """Return queries that together find a filter's messages in one place. Words in the filter are ignored."""
         needed = self.find_label_folders(place, wanted)
         if wanted.labels and needed is None:
             return self._keyword_queries(place, wanted)
@@ -205,9 +203,7 @@ class QueryPlanner:
         return bool(count <= self._limits.folders)
 
     def has_few_by_date(self, account: int, wanted: MessageFilter) -> bool:
-        """Whether the filter has dates, and at most `SearchLimits.dates` messages of the mailbox (row number) are
-        between them.
-        """
+        """Whether the filter has dates, and at most `SearchLimits.dates` messages of the mailbox are between them."""
         sql, parameters = date_condition(wanted)
         if not sql:
             return False
@@ -216,18 +212,14 @@ class QueryPlanner:
         return bool(count <= self._limits.dates)
 
     def find_newest_by_date(self, account: int, wanted: MessageFilter) -> int | None:
-        """Return the highest row number of a mailbox's messages between the dates of a filter; None if there is
-        none.
-        """
+        """Return the highest row number of a mailbox's messages between a filter's dates; None if there is none."""
         sql, parameters = date_condition(wanted)
         within = f"SELECT max(number) FROM messages INDEXED BY messages_date WHERE account = ? AND {sql}"
         found: int | None = self._database.value(within, (account, *parameters))
         return found
 
     def list_keyword_sets(self, account: int) -> tuple[str, ...]:
-        """Return all different sets of IMAP keywords that messages of a mailbox (row number) have, as stored JSON
-        arrays.
-        """
+        """Return the different sets of IMAP keywords that messages of a mailbox have, as stored JSON arrays."""
         return tuple(words for (words,) in self._database.rows(_KEYWORD_SETS, {"account": account}))
 
     def list_keyword_sets_with(self, account: int, labels: Iterable[str]) -> tuple[str, ...]:
@@ -278,9 +270,7 @@ class QueryPlanner:
 
 
 def flag_conditions(wanted: MessageFilter, table: str = "") -> list[str]:
-    """Return the SQL conditions for unread, starred and attachments in a filter. `table`: prefix of the columns, such
-    as `m.`.
-    """
+    """Return the SQL conditions for unread, starred and attachments. `table`: prefix of the columns, such as `m.`."""
     given = {"unread": wanted.unread, "starred": wanted.starred, "has_attachment": wanted.has_attachment}
     return [table + _FLAG_CONDITIONS[name][value] for name, value in given.items() if value is not None]
 
@@ -295,18 +285,12 @@ def date_condition(wanted: MessageFilter, table: str = "") -> tuple[str, tuple[i
 
 
 def in_condition(column: str, numbers: Sequence[int], *, not_in: bool = False) -> str:
-    """Return the SQL condition that a column is (`not_in`: is not) one of these numbers, with a placeholder for
-    each.
-    """
+    """Return the SQL condition that a column is (`not_in`: is not) one of these numbers, with placeholders."""
     return f"{column} {'NOT IN' if not_in else 'IN'} ({', '.join('?' * len(numbers))})"
 
 
 def _index_query(index: str, key: tuple[object, ...], place: SearchPlace | None, wanted: MessageFilter) -> NumberQuery:
-    """Return a query of `messages` by one index, with the conditions of the filter on flags and dates.
-
-    `key`: SQL condition on the index's first columns, followed by its parameters. `place`: restricts the query to
-    folders; None if `key` does that.
-    """
+    """`key`: condition on the index's columns, with parameters. `place`: None if `key` restricts the folders."""
     condition, *values = key
     conditions, parameters = [str(condition)], list(values)
     if place is not None and place.shown:
@@ -326,10 +310,7 @@ def _index_query(index: str, key: tuple[object, ...], place: SearchPlace | None,
 
 
 def _narrow_query(source: NumberQuery, needed: Sequence[Sequence[int]]) -> NumberQuery:
-    """Restrict a query of `messages` to messages with certain labels.
-
-    `needed`: groups of folders that stand for labels; a message must have a label of each group.
-    """
+    """`needed`: groups of folders that stand for labels; a message must have a label of each group."""
     conditions = [label_condition(folders, "messages.number") for folders in needed]
     sql = "".join(f" AND {sql}" for sql, _ in conditions)
     return NumberQuery(source.sql + sql, (*source.parameters, *(value for _, values in conditions for value in values)))
@@ -386,9 +367,7 @@ class PrefixIndex:
         return found or None
 
     def _fold(self, typed: str) -> str | None:
-        """Return a prefix as the index stores words, in lower case and without diacritics; None if it is not exactly
-        one word.
-        """
+        """Return a prefix as the index stores words; None if it is not exactly one word."""
         with suppress(apsw.Error, UnicodeEncodeError):
             words = self._database.tokenize(typed)
             return words[0] if len(words) == 1 else None
@@ -396,9 +375,7 @@ class PrefixIndex:
 
 
 def _next_prefix(start: str) -> str | None:
-    """Return the smallest text, by code points, that is greater than all texts with this prefix; None if there is
-    none.
-    """
+    """Return the smallest text that is greater than all texts with this prefix; None if there is none."""
     for at in range(len(start) - 1, -1, -1):
         following = ord(start[at]) + 1
         if following <= 0x10FFFF:
@@ -501,10 +478,7 @@ class Search:
         return self._find_by_lookup(places, match, wanted, below, limit)
 
     def _scopes(self, accounts: Sequence[int]) -> list[str]:
-        """Return the words to add to a full-text query, so that it finds messages of these mailboxes only.
-
-        Returns an empty list if the mailboxes are so large that checking each match is faster. `accounts`: row numbers.
-        """
+        """Return words that restrict a full-text query to these mailboxes; none if checking each match is faster."""
         sql = "SELECT count(*) FROM (SELECT 1 FROM messages INDEXED BY messages_account WHERE account = ? LIMIT ?)"
         total = 0
         for account in accounts:
@@ -584,10 +558,7 @@ class Search:
         return conditions, values
 
     def _label_conditions(self, places: Sequence[SearchPlace], wanted: MessageFilter) -> list[Condition]:
-        """Return SQL conditions for the labels of a filter, of which one must hold.
-
-        Labels are found by the folders that stand for them, or as IMAP keywords on a server without labels.
-        """
+        """Labels are found by the folders that stand for them, or as IMAP keywords on a server without labels."""
         found: list[Condition] = []
         sets: list[object] = []
         for place in places:
@@ -601,7 +572,6 @@ class Search:
 
 
 def _add_any(conditions: list[str], values: list[object], any_of: Sequence[tuple[str, Sequence[object]]]) -> None:
-    """Add the SQL condition that at least one of `any_of` holds to `conditions`, and its parameters to `values`."""
     if any_of:
         conditions.append(f"({' OR '.join(sql for sql, _ in any_of)})")
         values += [value for _, given in any_of for value in given]

@@ -1,6 +1,4 @@
-"""Counts the content of the store for `/metrics`. The counts are read from indexes and small tables, in
-milliseconds.
-"""
+"""Counts the content of the store for `/metrics`, from indexes and small tables in milliseconds."""
 
 from dataclasses import dataclass
 

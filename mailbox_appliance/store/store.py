@@ -35,7 +35,14 @@ from mailbox_appliance.store.delivery_queries import (
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, remove_database, remove_half_written, unfinished_path
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.key import StoreKey, new_key, remove_half_written_key, write_key, write_key_if_allowed
+from mailbox_appliance.store.key import (
+    StoreKey,
+    new_key,
+    read_salt,
+    remove_half_written_key,
+    write_key,
+    write_key_if_allowed,
+)
 from mailbox_appliance.store.mailbox_writer import MailboxWriter
 from mailbox_appliance.store.maintenance.cleanup import StoreCleaner
 from mailbox_appliance.store.members import Members
@@ -53,7 +60,7 @@ from mailbox_appliance.store.schedule import DeliverySchedule, SentCopies
 from mailbox_appliance.store.schema import restore_triggers
 from mailbox_appliance.store.tables import SETTINGS
 from mailbox_appliance.system import ownership
-from mailbox_appliance.system.files import replace_file, sync_folder
+from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
 from mailbox_appliance.version import __version__
 
 if TYPE_CHECKING:
@@ -61,9 +68,7 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """An open store: the database, its key, the lock of the directory, and an object for each kind of data. Close it
-    after use.
-    """
+    """An open store: database, key, lock of the directory, and an object for each kind of data. Close it after use."""
 
     def __init__(
         self, folder: Path, lock: DirectoryLock, database: Database, key: StoreKey, clock: Clock, key_file: Path
@@ -143,7 +148,8 @@ class Store:
         file, upgraded = folder / DATABASE_FILE, None
         ownership.close_to_other_writers(folder)
         swap.finish(folder, key_file)
-        _remove_unfinished(file)
+        remove_database(unfinished_path(file))
+        remove_half_written(folder)
         remove_unfinished_backups(folder)
         # A broken link, as to a disk that is not mounted now, does not justify a new store.
         if not os.path.lexists(file):
@@ -175,9 +181,7 @@ class Store:
         return files.free_bytes(self.folder)
 
     def close(self) -> None:
-        """Close all files, and release the lock of the directory. The write-ahead log is checkpointed into the
-        database.
-        """
+        """Close all files, and release the lock. The write-ahead log is checkpointed into the database."""
         try:
             self.close_files()
         finally:
@@ -195,28 +199,16 @@ class Store:
         return is_closed
 
 
-def _remove_unfinished(file: Path) -> None:
-    """Remove the incomplete files of a store whose creation was interrupted. `file`: path of the database."""
-    remove_database(unfinished_path(file))
-    remove_half_written(file.parent)
-
-
 def _rewrite_bare_key_file(file: Path, key_file: Path, key: StoreKey) -> None:
-    """Replace a key file of one line (release 0.10) by one of the present format, which shows whether it is damaged.
-
-    If the file cannot be written, it stays: it opens the store as well.
-    """
+    """The present format shows damage. A file that cannot be written opens the store as well."""
     if key.is_bare:
-        with file.open("rb") as handle:
-            salt = handle.read(16).hex()
+        made = replace(new_key(), master=key.master, cipher=key.cipher, salt=read_salt(file))
         with suppress(OSError):
-            write_key(key_file, replace(new_key(), master=key.master, cipher=key.cipher, salt=salt))
+            write_key(key_file, made)
 
 
 def _create_store(file: Path, key_file: Path, clock: Clock, passphrase: str | None) -> None:
-    """Create a new store. It is completed under another name, and then renamed. An existing key file is used, not
-    replaced.
-    """
+    """An existing key file is used, not replaced."""
     if wal_path(file).exists():
         # SQLite would replay the old log into a new file of this name.
         raise StoreDamaged(file=file, reason="it is missing, and only its log is left")
@@ -229,12 +221,10 @@ def _create_store(file: Path, key_file: Path, clock: Clock, passphrase: str | No
     made.touch(mode=0o600)  # SQLite gives -wal and -shm the mode of their database file.
     _write_schema(Database(made, key.cipher, key.derive("database")), key, clock)
     check_opens_with(made, key)
-    with made.open("r+b") as handle:  # Windows cannot sync a file that is open for reading only.
-        os.fsync(handle.fileno())
-        salt = handle.read(16).hex()
+    sync_file(made)
     # The key file records the beginning of the store first: a crash in between leaves a key without a store, which is
     # harmless.
-    write_key_if_allowed(key_file, key.with_salt(salt))
+    write_key_if_allowed(key_file, key.with_salt(read_salt(made)))
     replace_file(made, file)
     sync_folder(file.parent)
 
@@ -279,4 +269,4 @@ class StoredSettings:
 
     def remove(self, name: str) -> None:
         """Delete a value. Call it inside a transaction."""
-        self._database.run(SETTINGS.delete().where(SETTINGS.name == name))
+        self._database.run(SETTINGS.delete().where(SETTINGS.c.name == name))

@@ -9,7 +9,6 @@ import pytest
 from mailbox_appliance.model.deliveries import Quota
 from mailbox_appliance.model.messages import MessageFilter
 from mailbox_appliance.model.sync import MessageIdentity
-from mailbox_appliance.store import tables
 from mailbox_appliance.store.database import Database, Parameters, Row
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.open_file import DirectoryLock
@@ -17,18 +16,6 @@ from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.labeled import LabeledMailbox
 from tests.store.mail import MORNING, Mailbox, fetched, parsed
-
-TABLES = [value for value in vars(tables).values() if isinstance(value, tables.Table)]
-
-
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: str(table.__name__))
-def test_the_columns_are_those_of_the_format(store: Store, table: tables.Table) -> None:
-    columns = [row[0] for row in store.database.rows("SELECT name FROM pragma_table_info(?)", (table.__name__,))]
-    assert columns == list(table._columns)
-
-
-def test_there_are_tables_to_compare() -> None:
-    assert len(TABLES) == 9
 
 
 def test_every_table_is_strict(store: Store) -> None:

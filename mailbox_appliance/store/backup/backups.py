@@ -61,7 +61,15 @@ from mailbox_appliance.store.backup.verify import summarize_backup
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, read_certificate
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.key import Slot, StoreKey, read_key_file, render_key_file, require_passphrase, wrap_in_file
+from mailbox_appliance.store.key import (
+    Slot,
+    StoreKey,
+    read_key_file,
+    read_salt,
+    render_key_file,
+    require_passphrase,
+    wrap_in_file,
+)
 from mailbox_appliance.store.open_file import wal_path
 
 log = logging.getLogger(__name__)
@@ -94,9 +102,7 @@ class UnlistedFile:
 
 @dataclass(frozen=True)
 class BackupListing:
-    """The content of a folder `backups`: each backup with its file, in no particular order, and the files not listed as
-    backups, ordered by name.
-    """
+    """The content of a folder `backups`: each backup with its file, unordered, and other files, ordered by name."""
 
     backups: tuple[tuple[Path, Backup], ...]
     unlisted: tuple[UnlistedFile, ...]
@@ -158,26 +164,20 @@ def sort_newest_first(found: Iterator[Backup]) -> tuple[Backup, ...]:
 
 
 def _rank_copy(known: Path | None, copy: tuple[Path, Manifest]) -> tuple[bool, bool, bool, str]:
-    """Return a sort key for the files that are copies of one backup; the file with the lowest key is listed.
-
-    `copy`: a file and its manifest. `known`: the file that an earlier listing showed for this backup; it has the lowest
-    key.
-    """
+    """Return a sort key: of the copies of a backup, the file with the lowest key is listed."""
     file, manifest = copy
     return file != known, file.is_symlink(), not _is_original_name(file.name, manifest), file.name
 
 
 def _is_original_name(name: str, manifest: Manifest) -> bool:
-    """Whether a file of this name can be the original of a backup, not a renamed copy. `stage_backup` names a backup by
-    its reason and its time, or a later second if that name exists.
-    """
+    """Whether this name can be the original one: `stage_backup` names a file by its reason and its time, or later."""
     given = _BACKUP_NAME.fullmatch(name)
     made = re.sub(r"[-:]|\.\d+", "", manifest.created_at)
     return given is not None and given[2] == manifest.reason and given[1] >= made
 
 
 def _has_other_id(file: Path, backup_id: str) -> bool:
-    """Whether the file is a complete backup whose ID differs from this one. False for a damaged or missing file."""
+    """False for a damaged or missing file."""
     with suppress(BackupUnusable):
         return read_manifest(file).id != backup_id
     return False
@@ -234,10 +234,7 @@ def is_in_future(moment: datetime, now: datetime) -> bool:
 
 
 def _newest_of_each(moments: Iterable[datetime], count: int, period: Callable[[datetime], Hashable]) -> list[datetime]:
-    """Return the newest moment of each of the latest `count` periods that have one; `moments` are sorted newest first.
-
-    `period`: returns the day or week of a moment.
-    """
+    """`moments` are sorted newest first. `period`: returns the day or week of a moment."""
     newest: dict[Hashable, datetime] = {}
     for moment in moments:
         newest.setdefault(period(moment), moment)
@@ -340,9 +337,7 @@ class Backups:
             self._making.release()
 
     def close(self) -> None:
-        """Close the database file that backups are copied from. Call this only after SQLite's last connection was
-        closed.
-        """
+        """Close the database file that backups are copied from, after SQLite's last connection was closed."""
         self._copier.close()
 
     def _scan(self) -> BackupListing:
@@ -351,7 +346,6 @@ class Backups:
         return found
 
     def _remember_places(self, places: KnownPlaces) -> None:
-        """Remember the file of each backup in `places` (backup ID -> file), and forget files that no longer exist."""
         kept = {each: file for each, file in self._places.items() if os.path.lexists(file)}
         self._places = {**kept, **places}
 
@@ -396,7 +390,6 @@ class Backups:
         return backup
 
     def _key_and_slots(self) -> tuple[StoreKey, tuple[Slot, ...]]:
-        """Return the store's key and its slots, freshly read from the key file. A slot is one way to unlock the key."""
         try:
             there = read_key_file(self._key_file)
         except (KeyUnusable, OSError) as error:
@@ -409,8 +402,6 @@ class Backups:
         return replace(key, cipher=self._key.cipher), there.slots
 
     def _stop_when_closing(self, progress: Progress | None) -> Progress:
-        """Return a callback that reports progress, and raises BackupNotMade once `stop` was called."""
-
         def tell(what: str, done: int, total: int) -> None:
             if self._stopping.is_set():
                 raise BackupNotMade(reason="the appliance is stopping.")
@@ -456,18 +447,11 @@ def _scratch_folder(file: Path, scratch: Path | None) -> Iterator[Path]:
 
 
 def _backup_sources(folder: Path, copy: Path, key: StoreKey, slots: tuple[Slot, ...]) -> list[SectionSource]:
-    """Return the files to back up: the copied database, a key file that opens it, the configuration and the
-    certificate.
-
-    `copy`: the copied database. `slots`: ways to unlock the key, for the key file.
-    """
-    with copy.open("rb") as handle:
-        salt = handle.read(16).hex()
     config = {_CONFIG: (folder / _CONFIG).read_bytes()} if (folder / _CONFIG).is_file() else {}
     beside = [SectionSource(name, content) for name, content in (config | read_certificate(folder)).items()]
     return [
         SectionSource(DATABASE_FILE, copy),
-        SectionSource(KEY_FILE, render_key_file(key.with_salt(salt), slots)),
+        SectionSource(KEY_FILE, render_key_file(key.with_salt(read_salt(copy)), slots)),
         *beside,
     ]
 

@@ -254,9 +254,7 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
         return sum(section.size for section in self.sections)
 
     def find_section(self, name: SectionName) -> tuple[int, Section] | None:
-        """Return a section and its offset in the unencrypted content; None if the backup has no section of this
-        name.
-        """
+        """Return a section and its offset in the unencrypted content; None if there is no section of this name."""
         begins = 0
         for section in self.sections:
             if section.name == name:
@@ -599,8 +597,6 @@ class Container:
 
 
 class _SectionReader:
-    """Reads one file for a backup, and computes its digest on the way."""
-
     def __init__(self, name: SectionName, stream: BinaryIO, size: int) -> None:
         self._name, self._stream, self._size = name, stream, size
         self._left, self._digest = size, hashlib.sha256()
@@ -633,9 +629,7 @@ def _open_source(source: SectionSource, opened: ExitStack) -> tuple[BinaryIO, in
 
 
 def _fill_buffer(buffer: memoryview, streams: Sequence[_SectionReader]) -> int:
-    """Fill a buffer with the next bytes of consecutive files; return the number of bytes, fewer only after the last
-    file.
-    """
+    """Returns fewer bytes than the buffer has only after the last file."""
     filled = 0
     for stream in streams:
         while filled < len(buffer) and (length := stream.read_into(buffer[filled:])):
@@ -677,10 +671,7 @@ def _make_stream(manifest: Manifest, stream_key: bytes) -> Stream:
 
 @contextmanager
 def _open_backup(file: Path) -> Iterator[BinaryIO]:
-    """Yield a backup file, opened for reading, and close it when the block ends.
-
-    Raises NotABackup for anything but a regular file, and BackupUnusable for disk errors.
-    """
+    """Raises NotABackup for anything but a regular file."""
     try:
         handle = os.open(file, os.O_RDONLY | NO_WAIT)  # Opening a pipe would block.
         if not stat.S_ISREG(os.fstat(handle).st_mode):

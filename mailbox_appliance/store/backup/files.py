@@ -31,7 +31,7 @@ from mailbox_appliance.store.backup.container import (
 )
 from mailbox_appliance.store.database import BUSY_SECONDS, Database, set_cipher_key
 from mailbox_appliance.store.key import Slot, StoreKey
-from mailbox_appliance.store.open_file import wal_path
+from mailbox_appliance.store.open_file import open_immutable, wal_path
 from mailbox_appliance.system.files import BINARY, read_at, replace_file, sync_folder, write_at
 
 BACKUPS_FOLDER, BACKUP_SUFFIX, HIDDEN_PREFIX = "backups", ".mbxbackup", ".making-"
@@ -108,18 +108,14 @@ def make_backups_folder(folder: Path) -> Path:
 
 @contextmanager
 def failures_as_backup_errors(backups: Path) -> Iterator[None]:
-    """Context manager: raise NotEnoughRoom or BackupNotMade instead of an error of the disk or of SQLite in the
-    block.
-    """
+    """Context manager: raise NotEnoughRoom or BackupNotMade instead of an error of the disk or of SQLite."""
     try:
         yield
-    except OSError as error:
+    except (OSError, apsw.Error) as error:
         if is_disk_full(error):
             raise not_enough_room(backups) from error
-        raise BackupNotMade(reason=f"{error.filename or backups}: {error.strerror}.") from error
-    except apsw.Error as error:
-        if is_disk_full(error):
-            raise not_enough_room(backups) from error
+        if isinstance(error, OSError):
+            raise BackupNotMade(reason=f"{error.filename or backups}: {error.strerror}.") from error
         raise BackupNotMade(reason=f"the database cannot be copied ({error}).") from error
 
 
@@ -144,14 +140,11 @@ def remove_unfinished_backups(folder: Path) -> None:
 
 
 def new_hidden_path(backups: Path) -> Path:
-    """Return a new, unused path in the folder `backups` with a hidden name; backups under such names are never
-    listed.
-    """
+    """Return an unused path in the folder `backups` with a hidden name; backups under such names are never listed."""
     return backups / f"{HIDDEN_PREFIX}{secrets.token_hex(8)}"
 
 
 def _free_path(folder: Path, moment: datetime, reason: BackupReason) -> Path:
-    """Return the path for a backup made at this moment; if the name exists, that of the next free second."""
     while True:
         file = folder / f"{moment:%Y%m%dT%H%M%SZ}-{reason}{BACKUP_SUFFIX}"
         if not os.path.lexists(file):
@@ -271,10 +264,6 @@ def check_copy(copy: Path, key: StoreKey, progress: Progress | None = None) -> A
 
 
 def _progress_handler(progress: Progress, done: int, total: int) -> Callable[[], bool]:
-    """Return a callback for SQLite that reports `done` of `total`. If the report raises an exception, the statement
-    ends.
-    """
-
     def tell() -> bool:
         progress(CHECKING, done, total)
         return False
@@ -289,17 +278,6 @@ def read_audit_end(connection: apsw.Connection) -> AuditEnd:
     return AuditEnd(int(count) if count.isdecimal() else 0, found.get("audit_head", ""))
 
 
-@contextmanager
-def open_immutable(file: Path, key: StoreKey) -> Iterator[apsw.Connection]:
-    """Yield a read-only connection to a database; no file is created or changed. The connection is closed at the end.
-
-    Nothing else may have the database open, and it must not have a write-ahead log.
-    """
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    with _connect(f"{file.absolute().as_uri()}?immutable=1", key, flags) as connection:
-        yield connection
-
-
 def _copy_file(source: int, target: Path, progress: Progress | None = None) -> None:
     """Copy an open file to the new file `target`, without moving the shared read position of `source`."""
     done, total = 0, os.fstat(source).st_size
@@ -311,7 +289,6 @@ def _copy_file(source: int, target: Path, progress: Progress | None = None) -> N
 
 
 def _copy_piece(source: int, target: int, offset: int) -> int:
-    """Copy the next piece at this offset of both open files, and return its size in bytes, 0 at the end."""
     if hasattr(os, "copy_file_range"):
         try:
             return os.copy_file_range(source, target, _LARGE_PIECE, offset, offset)

@@ -20,9 +20,9 @@ from mailbox_appliance.errors import BackupAltered, Problem, ReplacedUnopened
 from mailbox_appliance.model.backups import BackupSummary, Progress
 from mailbox_appliance.store import files
 from mailbox_appliance.store.backup.container import CHUNK_SIZE, Container, SectionName
-from mailbox_appliance.store.backup.files import checkpoint_copy, new_hidden_path, open_immutable, read_audit_end
+from mailbox_appliance.store.backup.files import checkpoint_copy, new_hidden_path, read_audit_end
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.open_file import wal_path
+from mailbox_appliance.store.open_file import open_immutable, wal_path
 from mailbox_appliance.store.schema import TABLE_NAMES, find_missing_table
 
 # ruff: noqa: N802, ARG002 - the names and arguments are SQLite's (sqlite.org/c3ref/io_methods.html)
@@ -58,8 +58,6 @@ def open_database_in(container: Container) -> Iterator[apsw.Connection]:
 
 
 class _BackupVfs(apsw.VFS):
-    """A virtual file system for SQLite whose files are the sections of a backup."""
-
     def __init__(self, name: str, container: Container) -> None:
         super().__init__(name, base="unix")
         self.name = name
@@ -97,7 +95,7 @@ class _BackupVfs(apsw.VFS):
 
 
 class _SectionFile:
-    """A section of a backup, opened by SQLite as a read-only file. A read beyond its end returns fewer bytes."""
+    """A read beyond its end returns fewer bytes."""
 
     def __init__(self, vfs: _BackupVfs, section: SectionName, size: int) -> None:
         self._vfs, self._section, self._size = vfs, section, size
@@ -163,16 +161,10 @@ def summarize_backup(container: Container, scratch: Path, progress: Progress | N
     `scratch`: the folder into which a database of the current format is unpacked until this returns. Raises
     BackupAltered, ReplacedUnopened for a damaged store that a restore replaced, NotEnoughRoom, apsw.FullError, OSError.
     """
-    try:
+    with _errors_as_damage(container):
         if container.manifest.format == format_5.NUMBER:
-            counts = _count_current(container, scratch, progress)
-        else:
-            counts = _count_older(container, progress)
-    except apsw.FullError:
-        raise
-    except apsw.Error as error:
-        raise _open_problem(container, error) from error
-    return _to_summary(container, counts)
+            return _to_summary(container, _count_current(container, scratch, progress))
+        return _to_summary(container, _count_older(container, progress))
 
 
 def summarize_unpacked(container: Container, database: Path, progress: Progress | None = None) -> BackupSummary:
@@ -180,12 +172,21 @@ def summarize_unpacked(container: Container, database: Path, progress: Progress 
 
     A write-ahead log beside it is first written into it. Raises BackupAltered, ReplacedUnopened, apsw.FullError.
     """
-    try:
+    with _errors_as_damage(container):
         return _to_summary(container, _count_unpacked(container, database, progress))
+
+
+@contextmanager
+def _errors_as_damage(container: Container) -> Iterator[None]:
+    try:
+        yield
     except apsw.FullError:
         raise
     except apsw.Error as error:
-        raise _open_problem(container, error) from error
+        if not is_pre_restore(container) or not isinstance(error, apsw.NotADBError):
+            raise _damage_problem(container, str(error)) from error
+        what = "does not open with the key of the backup"
+        raise ReplacedUnopened(file=container.file.name, what=what, reason=str(error)) from error
 
 
 def _to_summary(container: Container, counts: tuple[int, int, int]) -> BackupSummary:
@@ -253,10 +254,6 @@ def _check_database(container: Container, connection: apsw.Connection, progress:
 
 
 def _progress_handler(progress: Progress | None, pages: int) -> Callable[[], bool]:
-    """Return a callback for SQLite that reports the approximate progress of a check in pages.
-
-    If `progress` raises an exception, the check ends.
-    """
     steps = 0
 
     def tell() -> bool:
@@ -267,13 +264,6 @@ def _progress_handler(progress: Progress | None, pages: int) -> Callable[[], boo
         return False
 
     return tell
-
-
-def _open_problem(container: Container, error: apsw.Error) -> Problem:
-    if is_pre_restore(container) and isinstance(error, apsw.NotADBError):
-        what = "does not open with the key of the backup"
-        return ReplacedUnopened(file=container.file.name, what=what, reason=str(error))
-    return _damage_problem(container, str(error))
 
 
 def _damage_problem(container: Container, reason: str) -> Problem:

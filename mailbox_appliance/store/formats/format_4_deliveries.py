@@ -23,25 +23,14 @@ from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.deliveries import FIRST_EVIDENCE_DELAY
 from mailbox_appliance.store.delivery_queries import ScheduledSummary
-from mailbox_appliance.store.upgrade.old_store import OldStoreConnection
 
 _BATCH = 500
 _NOBODY = "nobody@mailbox-appliance.invalid"
 _HEADER = 256 * 1024  # bytes of a message that are read for its header
 _COLUMNS = (
-    *(
-        "id",
-        "account_id",
-        "credential_id",
-        "member_id",
-        "idempotency_key",
-        "request_hash",
-        "kind",
-        "status",
-        "envelope",
-    ),
-    *("message_id_header", "result_id", "result_thread_id", "result_warnings", "error_code", "schedule_id", "send_at"),
-    *("attempts", "created_at", "updated_at"),
+    *("id", "account_id", "credential_id", "member_id", "idempotency_key", "request_hash", "kind", "status"),
+    *("envelope", "message_id_header", "result_id", "result_thread_id", "result_warnings", "error_code"),
+    *("schedule_id", "send_at", "attempts", "created_at", "updated_at"),
 )
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM older_delivery_operations"
 # In the order of acceptance, which is the order of the new numbers.
@@ -106,16 +95,14 @@ class OldDelivery:
         return self.facts["status"] in ("succeeded", "failed")
 
 
-def assign_operation_ids(database: OldStoreConnection) -> None:
+def assign_operation_ids(database: Database) -> None:
     """Store a new operation ID for each scheduled message of format 3, in the temporary table `operation_ids`."""
     sends = database.rows("SELECT id FROM old.scheduled_sends")
     database.change_many("INSERT INTO temp.operation_ids VALUES (?, ?)", [(row[0], new_id("dlv")) for row in sends])
 
 
 def load_operation_ids(database: Database) -> None:
-    """Fill the temporary table `operation_ids` from a new store that was completed before, instead of assigning new
-    IDs.
-    """
+    """Fill the temporary table `operation_ids` from a completed new store, instead of assigning new IDs."""
     sql = "SELECT schedule_id, id FROM main.delivery_operations WHERE schedule_id IS NOT NULL"
     database.change(f"INSERT INTO temp.operation_ids {sql}")
 
@@ -130,15 +117,13 @@ def copy_deliveries(database: Database, now: datetime) -> None:
         _write_delivery(database, send, now)
 
 
-def rehearse_deliveries(database: OldStoreConnection, now: datetime) -> None:
-    """Convert all operations without writing them, to find data that cannot be converted. Raises ValueError for such
-    data.
-    """
+def rehearse_deliveries(database: Database, now: datetime) -> None:
+    """Convert all operations without writing them, to find data that cannot be converted: it raises ValueError."""
     for send in _read_deliveries(database):
         _delivery_values(send, now)
 
 
-def list_rejected(database: OldStoreConnection) -> list[str]:
+def list_rejected(database: Database) -> list[str]:
     """Return the IDs of queued operations that cannot be sent and become failed.
 
     For scheduled messages, these are the schedule IDs.
@@ -147,7 +132,7 @@ def list_rejected(database: OldStoreConnection) -> list[str]:
     return [row[0] for row in database.rows(sql)]
 
 
-def _read_deliveries(database: OldStoreConnection) -> Iterator[OldDelivery]:
+def _read_deliveries(database: Database) -> Iterator[OldDelivery]:
     database.change(_ORDER)
     after = 0
     while batch := database.rows(_IDS, (after, _BATCH)):
@@ -167,7 +152,7 @@ def _write_delivery(database: Database, send: OldDelivery, now: datetime) -> Non
 
 
 def _delivery_values(send: OldDelivery, now: datetime) -> tuple[dict[str, Any], ComposedMessage | None]:
-    """Return the new row of an operation by column, and its message if it is still to be sent (otherwise None)."""
+    """Return the new row by column, and the message if it is still to be sent (otherwise None)."""
     facts, source = send.facts, send.source
     told, millis = legacy.read_listing(source or b""), to_millis(now)
     status = send.status
@@ -228,10 +213,7 @@ def _envelope(facts: dict[str, Any]) -> Envelope:
 
 
 def _convert_warnings(stored: str | None) -> str:
-    """Return warnings as format 5 stores them: a JSON object by topic. `stored`: JSON of format 4, or None.
-
-    An old list has no topics; it gets numbered ones.
-    """
+    """An old list has no topics; it gets numbered ones."""
     found = json.loads(stored or "{}")
     if isinstance(found, list):
         found = {f"told{number}": text for number, text in enumerate(found) if isinstance(text, str)}

@@ -29,16 +29,17 @@ from mailbox_appliance.store.database import (
     set_cipher_key,
     to_unusable,
 )
+from mailbox_appliance.store.exclusive_job import ignore_progress
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.key import StoreKey, read_key, read_key_file
+from mailbox_appliance.store.key import StoreKey, read_key, read_key_file, read_salt
 from mailbox_appliance.store.open_file import (
     DirectoryLock,
     detect_plain_format,
+    has_wal,
     load_store_key,
     open_database,
     require_complete,
-    wal_path,
 )
 from mailbox_appliance.store.restore import swap
 from mailbox_appliance.store.schema import find_schema_differences
@@ -88,7 +89,7 @@ def check_open_store(
     of the audit log is running, and StoreUnusable if the store is closed.
     """
     steps = (*_quick_steps(subject, full=full), *(_full_steps(subject) if full else ()))
-    pace = _CheckPace(progress or (lambda _what, _done, _total: None), serving=serving)
+    pace = _CheckPace(progress or ignore_progress, serving=serving)
     problems = tuple(fault for step in steps for fault in _run_step(subject, step, pace, full=full))
     names = tuple(step.name for step in steps)
     return StoreCheck(ok=not problems, full=full, format=format_5.NUMBER, checked=names, problems=problems)
@@ -117,16 +118,12 @@ def _full_steps(subject: CheckedStore) -> tuple[_CheckStep, ...]:
 
 
 class _CheckPace:
-    """Reports the progress of a check, and pauses regularly if the store serves requests at the same time."""
-
     def __init__(self, progress: Progress, *, serving: bool) -> None:
         self._progress, self._serving = progress, serving
         self._label, self._done, self._expected = "", 0, 0
 
     def begin_step(self, label: str, expected: int) -> None:
-        """Report that a step begins. `label`: its name in the progress. `expected`: estimate of its SQLite virtual
-        machine steps; 0 means unknown.
-        """
+        """Begin a step. `label`: its name. `expected`: estimated SQLite virtual machine steps; 0 means unknown."""
         self._label, self._done, self._expected = label, 0, expected
         self._progress(label, 0, expected)
 
@@ -139,10 +136,7 @@ class _CheckPace:
 
 
 def _run_step(subject: CheckedStore, step: _CheckStep, pace: _CheckPace, *, full: bool) -> list[StoreFault]:
-    """Run one step of a check, and return the faults it finds.
-
-    A read error of SQLite is returned as a fault. Raises StoreUnusable if the disk is full or the store was closed.
-    """
+    """A read error of SQLite is a fault. Raises StoreUnusable if the disk is full or the store was closed."""
     found: list[StoreFault] = []
     database = subject.database
     try:
@@ -172,9 +166,7 @@ def _check_schema(database: Database) -> _Faults:
 
 
 def _check_key_file(subject: CheckedStore) -> _Faults:
-    """Yield a fault if the key file is missing, damaged or has another key. An open store no longer reads it, but the
-    next start does.
-    """
+    """An open store no longer reads its key file, but the next start does."""
     file = subject.key_file
     try:
         there = read_key_file(file)
@@ -247,9 +239,7 @@ SELECT (SELECT count(*) FROM messages WHERE account = ?),
 
 
 def find_broken_references(database: Database) -> Iterator[StoreFault]:
-    """Yield a fault for each table with references to missing rows of another table, with the number of such
-    references.
-    """
+    """Yield a fault for each table with references to missing rows, with their number."""
     counts: dict[tuple[str, str], int] = {}
     for table, _row, parent, _key in database.iterate("PRAGMA foreign_key_check"):
         counts[table, parent] = counts.get((table, parent), 0) + 1
@@ -311,9 +301,8 @@ def check_closed_store(
 def _check_encrypted(
     file: Path, key_file: Path, *, full: bool, passphrase: str | None, progress: Progress | None
 ) -> StoreCheck:
-    had_log = _has_log(file)
-    with file.open("rb") as handle:
-        salt = handle.read(16).hex()
+    had_log = has_wal(file)
+    salt = read_salt(file)
     try:
         database, key = open_database(file, key_file, passphrase)
     except StoreDamaged as damaged:
@@ -334,7 +323,6 @@ def _check_encrypted(
 
 
 def _find_truncation(file: Path) -> Iterator[StoreFault]:
-    """Yield a fault if an unencrypted database file is truncated, which SQLite does not notice."""
     try:
         require_complete(file)
     except StoreDamaged as damaged:
@@ -344,9 +332,7 @@ def _find_truncation(file: Path) -> Iterator[StoreFault]:
 def _find_page_faults(
     file: Path, key: StoreKey | None, *, full: bool, progress: Progress | None
 ) -> Iterator[StoreFault]:
-    """Yield a fault for each problem that SQLite finds in the pages of a database. `key`: None for an unencrypted
-    one.
-    """
+    """`key`: None for an unencrypted database."""
     if progress is not None:
         progress("reading every page", 0, 0)
     try:
@@ -364,12 +350,9 @@ def _find_page_faults(
 
 @contextmanager
 def _open_for_reading(file: Path, key: StoreKey | None) -> Iterator[Any]:
-    """Yield a connection for reading a database. The file and its write-ahead log are not changed.
-
-    `key`: None for an unencrypted database. The connection is closed when the block ends.
-    """
+    """The file and its write-ahead log are not changed. `key`: None for an unencrypted database."""
     index = file.with_name(file.name + "-shm")
-    has_log, had_index = _has_log(file), index.exists()
+    has_log, had_index = has_wal(file), index.exists()
     place, flags = f"{file.absolute().as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     if has_log:  # Only file and log together are complete; SQLite reads a log with an index that it writes.
         place, flags = str(file), apsw.SQLITE_OPEN_READWRITE
@@ -380,8 +363,3 @@ def _open_for_reading(file: Path, key: StoreKey | None) -> Iterator[Any]:
         yield connection
     if has_log and not had_index:
         index.unlink(missing_ok=True)
-
-
-def _has_log(file: Path) -> bool:
-    log = wal_path(file)
-    return log.exists() and log.stat().st_size > 0

@@ -119,9 +119,7 @@ class StoreCleaner:
         self.wake()
 
     def delete_removed_mailboxes(self) -> None:
-        """Delete the mirrored mail of removed mailboxes, in small transactions, until none is left or `stop` is
-        called.
-        """
+        """Delete the mail of removed mailboxes in small transactions, until none is left or `stop` is called."""
         for (number,) in self._database.rows("SELECT number FROM accounts WHERE status = 'removed'"):
             while not self._stopping.is_set() and moves.delete_some_of_account(self._database, number):
                 self._stopping.wait(STEP_PAUSE)

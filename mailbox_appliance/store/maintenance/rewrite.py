@@ -26,11 +26,12 @@ from mailbox_appliance.store.key import (
     StoreKey,
     new_key,
     read_key_file,
+    read_salt,
     render_key_file,
     require_no_credential,
     rewrap_slots,
 )
-from mailbox_appliance.store.open_file import DirectoryLock
+from mailbox_appliance.store.open_file import DirectoryLock, open_immutable
 from mailbox_appliance.store.restore import swap
 from mailbox_appliance.store.schema import TABLES, TRIGGERS
 from mailbox_appliance.store.store import Store
@@ -84,9 +85,7 @@ def rewrite_store(
 
 
 def require_writable(key_file: Path) -> None:
-    """Raise KeyUnusable if a key file is a systemd credential or cannot be replaced; tests it by creating a file next
-    to it.
-    """
+    """Raise KeyUnusable if a key file is a systemd credential or cannot be replaced: a file beside it is tried."""
     require_no_credential(key_file, os.environ)
     real = key_file.resolve()
     probe = real.with_name(f".{real.name}.new")  # the name under which it would be written
@@ -144,7 +143,7 @@ def compact_closed_store(
 
     Raises StoreInUse, NotEnoughRoom, StoreDamaged, StoreUnusable, and KeyUnusable if the key file is not writable.
     """
-    tell: Progress = progress or (lambda _what, _done, _total: None)
+    tell = progress or ignore_progress
     with rewrite_store(folder, key_file, passphrase=passphrase, progress=progress) as rewrite:
         if read_key_file(key_file) is not None:
             require_writable(key_file)
@@ -191,14 +190,11 @@ def _require_same_counts(rewrite: StoreRewrite) -> None:
 
 
 def _write_new_key_file(rewrite: StoreRewrite) -> None:
-    """Write a key file with the salt of the new database, unless the key file is one line (release 0.10) and has no
-    salt.
-    """
+    """A key file of one line (release 0.10) has no salt, and stays."""
     there = read_key_file(rewrite.store.key_file)
     known = there.find_key(rewrite.store.key.master) if there else None
     if there is not None and known is not None:
-        with rewrite.database.open("rb") as handle:
-            known = known.with_salt(handle.read(16).hex())
+        known = known.with_salt(read_salt(rewrite.database))
         write_private(rewrite.key_file, render_key_file(known, there.slots))
 
 
@@ -245,7 +241,6 @@ def rekey_closed_store(
 
 
 def _record_rekey(rewrite: StoreRewrite, key: StoreKey) -> None:
-    """Record the replacement of the master key in the audit log of the new database. `key`: the new key."""
     database = Database(rewrite.database, key.cipher, key.derive("database"))
     try:
         Audit(database, key.derive("audit"), SystemClock()).record(Actor("local"), "key.replace", ("key", key.store_id))
@@ -297,8 +292,7 @@ def reencrypt_database(
     except BaseException:
         remove_database(target)
         raise
-    with target.open("rb") as handle:
-        return ReencryptResult(new.with_salt(handle.read(16).hex()), audit)
+    return ReencryptResult(new.with_salt(read_salt(target)), audit)
 
 
 def _copy_encrypted(source: Path, old: StoreKey, target: Path, new: StoreKey, tell: Progress) -> None:
@@ -336,12 +330,8 @@ def _rechain_log(target: Path, old: StoreKey, new: StoreKey, tell: Progress) -> 
 
 
 def require_sound_copy(source: Path, target: Path, new: StoreKey) -> None:
-    """Check a copy of a database with SQLite's `quick_check`, which reads all of it. Raises StoreDamaged, naming
-    `source`.
-    """
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    with closing(apsw.Connection(f"{target.absolute().as_uri()}?immutable=1", flags=flags)) as connection:
-        set_cipher_key(connection, new.cipher, new.derive("database"))
+    """Read a copy of a database with SQLite's `quick_check`. Raises StoreDamaged, naming `source`."""
+    with open_immutable(target, new) as connection:
         try:
             found = connection.pragma("quick_check", 1)
         except apsw.CorruptError as error:

@@ -75,9 +75,9 @@ WHERE id NOT IN ({_PRESENT_IDS}) AND id NOT IN (SELECT value FROM json_each(?)) 
 _NUMBER_TAKEN = """
 SELECT 1 FROM main.delivery_operations r JOIN present.delivery_operations p ON p.number = r.number AND p.id <> r.id
 LIMIT 1"""
-_COPY_CHILDREN = (
-    "INSERT INTO main.{0} ({1}) SELECT {1} FROM present.{0} WHERE operation IN (SELECT value FROM json_each(?))"
-)
+_COPY_PHASES = """
+INSERT INTO main.delivery_phases (operation, attempt, phase, at) SELECT operation, attempt, phase, at
+FROM present.delivery_phases WHERE operation IN (SELECT value FROM json_each(?))"""
 # Our copies in the restored mirror that will never be filed: the filed copy is in another folder, or gone.
 _COPIES_LEFT = """
 SELECT m.number FROM main.folders f CROSS JOIN main.messages m ON m.folder = f.number AND m.uid IS NULL
@@ -149,13 +149,7 @@ class MergedSends:
 
 @dataclass(frozen=True)
 class _BackupPrecedence:
-    """Deliveries for which the row of the restored store is kept, instead of the row of the present store.
-
-    The same delivery can have different IDs in the two stores.
-
-    - ours: their IDs in the restored store, as a JSON list.
-    - theirs: their IDs in the present store, as a JSON list.
-    """
+    """Deliveries whose row in the restored store is kept: their IDs there and in the present store, as JSON lists."""
 
     ours: str = "[]"
     theirs: str = "[]"
@@ -179,7 +173,12 @@ def merge_sends(database: Database, now: datetime, *, is_forked: bool) -> Merged
     database.change(_IN_THE_WAY, (standing.ours,))
     newer = _merge_operations(database, standing)
     _merge_message_bytes(database, standing)
-    _merge_chores(database, standing)
+    database.change(
+        f"DELETE FROM main.delivery_chores WHERE operation IN ({_PRESENT_IDS}) AND {_NOT_LEFT}", (standing.ours,)
+    )
+    database.change(
+        f"INSERT INTO main.delivery_chores SELECT * FROM present.delivery_chores WHERE {_NOT_LEFT}", (standing.theirs,)
+    )
     database.change("INSERT OR REPLACE INTO main.legacy_idempotency SELECT * FROM present.legacy_idempotency")
     moves.delete_messages(database, [row[0] for row in database.rows(_COPIES_LEFT)])
     uncertain = _mark_uncertain(database, now, json.dumps(sorted(known_ids)))
@@ -187,9 +186,10 @@ def merge_sends(database: Database, now: datetime, *, is_forked: bool) -> Merged
     if is_forked:
         _set_hold(database)
     else:
-        _merge_hold(database)
+        _copy_setting(database, HOLD_SETTING)
+    held = database.value("SELECT value FROM main.settings WHERE name = ?", (HOLD_SETTING,))
     given_back = _return_unreachable(database, now)
-    return MergedSends(newer, uncertain, ended, given_back, _count_waiting(database), _are_held(database))
+    return MergedSends(newer, uncertain, ended, given_back, _count_waiting(database), held == "true")
 
 
 def hold_sends(database: Database, now: datetime) -> MergedSends:
@@ -204,11 +204,7 @@ def hold_sends(database: Database, now: datetime) -> MergedSends:
 
 
 def _merge_operations(database: Database, standing: _BackupPrecedence) -> int:
-    """Copy the deliveries of the present store that are new or different, and return how many.
-
-    `standing`: deliveries to leave as they are in the restored store. Deliveries in both stores keep their row numbers
-    of the restored store.
-    """
+    """Return how many were copied. Deliveries in both stores keep their row numbers of the restored store."""
     left = frozenset(json.loads(standing.theirs))
     columns = [
         str(row[1]) for row in database.rows("PRAGMA main.table_info(delivery_operations)") if row[1] != "number"
@@ -229,33 +225,22 @@ def _merge_operations(database: Database, standing: _BackupPrecedence) -> int:
         ids = [row[1] for row in rows if row[2] and row[1] not in left]
         if ids:
             database.change(take, (offset, json.dumps(ids)))
-            _merge_phases(database, ids)
+            of = (json.dumps(ids),)
+            database.change("DELETE FROM main.delivery_phases WHERE operation IN (SELECT value FROM json_each(?))", of)
+            database.change(_COPY_PHASES, of)
         after, count = rows[-1][0], count + len(ids)
     return count
 
 
 def _number_offset(database: Database) -> int:
-    """Return the number to add to the row numbers of deliveries that are copied from the present store.
-
-    It is 0, which keeps the order, unless a number is in use for another delivery in the restored store. Then it is the
-    highest number there.
-    """
+    """Return 0, which keeps the order, unless a number is in use for another delivery in the restored store."""
     if database.value(_NUMBER_TAKEN) is None:
         return 0
     return int(database.value("SELECT max(number) FROM main.delivery_operations"))
 
 
-def _merge_phases(database: Database, ids: list[str]) -> None:
-    of = (json.dumps(ids),)
-    database.change("DELETE FROM main.delivery_phases WHERE operation IN (SELECT value FROM json_each(?))", of)
-    database.change(_COPY_CHILDREN.format("delivery_phases", "operation, attempt, phase, at"), of)
-
-
 def _merge_message_bytes(database: Database, standing: _BackupPrecedence) -> None:
-    """Copy the raw messages of deliveries that only the present store has, and delete those that it has deleted.
-
-    `standing`: deliveries to leave as they are. A raw message never changes, so those in both stores are not compared.
-    """
+    """A raw message never changes, so those in both stores are not compared."""
     database.change(
         f"DELETE FROM main.delivery_messages WHERE operation IN ({_PRESENT_IDS})"
         " AND operation NOT IN (SELECT operation FROM present.delivery_messages)"
@@ -269,15 +254,6 @@ def _merge_message_bytes(database: Database, standing: _BackupPrecedence) -> Non
     database.change(
         f"INSERT OR IGNORE INTO main.delivery_chunks SELECT * FROM present.delivery_chunks WHERE {_NOT_LEFT}",
         (standing.theirs,),
-    )
-
-
-def _merge_chores(database: Database, standing: _BackupPrecedence) -> None:
-    database.change(
-        f"DELETE FROM main.delivery_chores WHERE operation IN ({_PRESENT_IDS}) AND {_NOT_LEFT}", (standing.ours,)
-    )
-    database.change(
-        f"INSERT INTO main.delivery_chores SELECT * FROM present.delivery_chores WHERE {_NOT_LEFT}", (standing.theirs,)
     )
 
 
@@ -301,10 +277,7 @@ def _end_without_mailbox(database: Database, now: datetime) -> int:
 
 
 def _return_unreachable(database: Database, now: datetime) -> int:
-    """End queued deliveries whose sender has access to the mailbox in the present store but not in the restored one.
-
-    Their messages are kept as drafts, since nobody revoked the access. Returns the number of deliveries.
-    """
+    """Nobody revoked the access to the mailbox, so the messages are kept as drafts."""
     rows = database.rows(_OUT_OF_REACH)
     for (operation_id,) in rows:
         # Before the operation ends: that deletes bytes for which no task is left.
@@ -320,14 +293,9 @@ def _set_hold(database: Database) -> None:
     database.change("INSERT OR REPLACE INTO main.settings VALUES (?, 'true')", (HOLD_SETTING,))
 
 
-def _merge_hold(database: Database) -> None:
-    """Give the restored store the present store's setting of whether scheduled messages are on hold."""
-    database.change("DELETE FROM main.settings WHERE name = ?", (HOLD_SETTING,))
-    database.change("INSERT INTO main.settings SELECT * FROM present.settings WHERE name = ?", (HOLD_SETTING,))
-
-
-def _are_held(database: Database) -> bool:
-    return database.value("SELECT value FROM main.settings WHERE name = ?", (HOLD_SETTING,)) == "true"
+def _copy_setting(database: Database, name: str) -> None:
+    database.change("DELETE FROM main.settings WHERE name = ?", (name,))
+    database.change("INSERT INTO main.settings SELECT * FROM present.settings WHERE name = ?", (name,))
 
 
 def _count_waiting(database: Database) -> int:
@@ -452,7 +420,8 @@ def merge_present(
     """
     with _attach_present(database, present, key, leave_log), database.transaction(durable=True):
         relation, common = _find_relation(database, is_pre_restore=is_pre_restore)
-        _keep_https(database)
+        for name in _HTTPS_SETTINGS:
+            _copy_setting(database, name)
         if relation == "stranger":
             result = _merge_blindly(database, now, "it is another store, not a later state of this one", relation)
             merge_rights.ensure_administrator(database)
@@ -468,12 +437,6 @@ def merge_present(
             _append_present_log(database, common)
         has_log = database.value(_MISSING_LOG_ROW) is None
         return MergeResult(relation == "continues", sends=sends, rights=rights, relation=relation, has_log=has_log)
-
-
-def _keep_https(database: Database) -> None:
-    for name in _HTTPS_SETTINGS:
-        database.change("DELETE FROM main.settings WHERE name = ?", (name,))
-        database.change("INSERT INTO main.settings SELECT * FROM present.settings WHERE name = ?", (name,))
 
 
 def merge_nothing(database: Database, now: datetime, why: str = "") -> MergeResult:

@@ -73,9 +73,7 @@ class MergedRights:
 
 
 def merge_later_rights(database: Database, now: datetime) -> MergedRights:
-    """Merge the rights of the store attached as `present`, which is later than the backup. The caller must be in a
-    transaction.
-    """
+    """Merge the rights of `present`, a store that is later than the backup. Call it inside a transaction."""
     keys, members = _active_ids(database)
     database.change(_MERGE_MEMBERS)
     database.change(_SUSPEND_REMOVED, {"now": to_timestamp(now)})
@@ -93,9 +91,7 @@ def merge_revoked_keys(database: Database) -> MergedRights:
 
 
 def ensure_administrator(database: Database) -> None:
-    """If the restored store has no administrator who can sign in, copy those of the store attached as `present`. The
-    caller must be in a transaction.
-    """
+    """If nobody in the restored store can administrate, copy those of `present`. Call it inside a transaction."""
     if database.value(f"SELECT 1 FROM main.members WHERE {_CAN_ADMINISTRATE} LIMIT 1") is None:
         _run_statements(database, _ADMINISTRATORS_OF_PRESENT)
 
@@ -116,7 +112,6 @@ def _run_statements(database: Database, statements: Iterable[str]) -> None:
 
 
 def _active_ids(database: Database) -> tuple[set[str], set[str]]:
-    """Return the IDs of the API keys that are not revoked, and those of the active members."""
     keys = database.rows("SELECT id FROM main.api_keys WHERE revoked_at IS NULL")
     members = database.rows("SELECT id FROM main.members WHERE status = 'active'")
     return {row[0] for row in keys}, {row[0] for row in members}

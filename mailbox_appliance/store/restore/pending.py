@@ -22,9 +22,7 @@ _MAX_MARKER_SIZE = 10_000
 
 
 def mark_pending(folder: Path, backup_id: str, actor: Actor) -> None:
-    """Write the marker of an accepted restore, unless it exists. An error is not raised, since the restore can do
-    without the marker.
-    """
+    """Write the marker of an accepted restore, unless it exists. Errors are logged: a restore needs no marker."""
     try:
         place = swap.marker_path(folder)
         place.parent.mkdir(mode=0o700, exist_ok=True)

@@ -10,7 +10,6 @@ present certificate stays in use as well: clients have pinned it, and the one in
 reason.
 """
 
-import errno
 import logging
 import os
 import shutil
@@ -26,7 +25,6 @@ from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import (
     Conflict,
     KeychainLocked,
-    NotEnoughRoom,
     PassphraseNeeded,
     ReplacedUnopened,
     StoreUnusable,
@@ -42,7 +40,7 @@ from mailbox_appliance.store.backup.container import (
     SectionSource,
     open_container,
 )
-from mailbox_appliance.store.backup.files import stage_backup
+from mailbox_appliance.store.backup.files import is_disk_full, not_enough_room, stage_backup
 from mailbox_appliance.store.backup.verify import summarize_backup
 from mailbox_appliance.store.database import DATABASE_ERRORS, Database
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
@@ -90,9 +88,7 @@ class PreparedRestore:
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """Result of a restore. `carried`: what was merged. `kept`: the backup of the replaced store, None if there was no
-    store.
-    """
+    """Result of a restore. `carried`: what was merged. `kept`: the backup of the replaced store, if there was one."""
 
     carried: MergeResult
     kept: Path | None
@@ -199,10 +195,7 @@ def merge_into_prepared(
 
 
 def _require_opens(prepared: PreparedRestore) -> None:
-    """Raise StoreUnusable if the unpacked store does not open with its future key file.
-
-    A key file that needs a passphrase or a keychain is not checked.
-    """
+    """A key file that needs a passphrase or a keychain is not checked."""
     made = prepared.making / KEY_FILE
     try:
         key = read_key(made if made.exists() else prepared.key_file)
@@ -254,9 +247,7 @@ def undo_restore(prepared: PreparedRestore, kept: Path) -> None:
 
 
 def _leave_out_certificate(folder: Path, making: Path) -> bool:
-    """Return whether the data directory has a certificate; if so, remove the unpacked one, so that the present one
-    stays.
-    """
+    """Return whether the data directory has a certificate, which then stays."""
     if not store_files.has_certificate(folder):
         return False
     shutil.rmtree(making / store_files.CERTIFICATE_FOLDER, ignore_errors=True)
@@ -274,9 +265,7 @@ def _room_needed(container: Container, folder: Path, present: PresentKey | None)
 
 
 def _back_up_present(prepared: PreparedRestore, clock: Clock, progress: Progress | None) -> Path | None:
-    """Back up the files that a restore will replace, without checking them; return the backup's path, None if there is
-    no store.
-    """
+    """The files are not checked. Returns None if there is no store."""
     folder = prepared.folder
     places = {name: swap.target_path(folder, name, prepared.key_file) for name in SECTION_NAMES}
     certificate = store_files.read_certificate(folder)
@@ -293,24 +282,15 @@ def _back_up_present(prepared: PreparedRestore, clock: Clock, progress: Progress
 
 @contextmanager
 def failures_as_restore_errors(folder: Path) -> Iterator[None]:
-    """Context manager: raise NotEnoughRoom or StoreUnusable instead of an error of the disk or of SQLite in the
-    block.
-    """
+    """Context manager: raise NotEnoughRoom or StoreUnusable instead of an error of the disk or of SQLite."""
     try:
         yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _not_enough_room(folder) from error
-        raise StoreUnusable(reason=f"{error.filename or folder}: {error.strerror}.") from error
-    except apsw.FullError as error:
-        raise _not_enough_room(folder) from error
-    except DATABASE_ERRORS as error:
+    except (OSError, *DATABASE_ERRORS) as error:
+        if is_disk_full(error):
+            raise not_enough_room(folder) from error
+        if isinstance(error, OSError):
+            raise StoreUnusable(reason=f"{error.filename or folder}: {error.strerror}.") from error
         raise StoreUnusable(reason=f"the database of the backup cannot be restored ({error}).") from error
-
-
-def _not_enough_room(folder: Path) -> NotEnoughRoom:
-    free = store_files.format_size(store_files.free_bytes(folder))
-    return NotEnoughRoom(needed="more", folder=folder, free=f"only {free}")
 
 
 # --- Restoring into an empty directory: as a store of its own, or byte for byte ---
@@ -338,85 +318,50 @@ def unpack_into_folder(
     passphrase: str | None = None,
     key: StoreKey | None = None,
     progress: Progress | None = None,
+    dry_run: bool = False,
 ) -> UnpackResult:
     """Unpack a backup into a directory that is empty or does not exist.
 
     The result is a separate store, which knows nothing of events since the backup: all sessions end, and scheduled
     messages are on hold. Files are unpacked byte for byte instead if the store has an older format, or if the backup
-    contains a replaced store that does not open. `key`: the key of a store, tried before the key in the backup. Raises
-    Conflict if the directory is not empty, BackupUnusable, NotEnoughRoom, StoreUnusable.
+    contains a replaced store that does not open. `key`: the key of a store, tried before the key in the backup.
+    `dry_run`: unpack into a temporary folder on the same disk, and remove it. Raises Conflict if the directory is not
+    empty, BackupUnusable, NotEnoughRoom, StoreUnusable.
     """
     container = open_container(file, passphrase=passphrase, key=key)
-    is_new = _make_target(target)
-    try:
-        if container.manifest.format < format_5.NUMBER:
-            return _unpack_as_it_was(container, target, progress)
-        try:
-            prepared = prepare_from_container(container, target, target / KEY_FILE, None, clock, None, progress)
-        except ReplacedUnopened:
-            return _unpack_as_it_was(container, target, progress)
-        restored = complete_restore(prepared, clock, Actor("local"), progress)
+    with (_trial_folder if dry_run else _new_folder)(target) as folder:
+        prepared = None
+        if container.manifest.format == format_5.NUMBER:
+            with suppress(ReplacedUnopened):
+                prepared = prepare_from_container(container, folder, folder / KEY_FILE, None, clock, None, progress)
+        if prepared is None:
+            return _unpack_as_it_was(container, folder, progress, dry_run=dry_run)
         with failures_as_restore_errors(target):
-            swap.finish(target, target / KEY_FILE)
-    except BaseException:
-        _remove_unpacked(target, is_new=is_new)
-        raise
-    return UnpackResult(container.manifest, prepared.summary, restored.carried)
-
-
-def preview_unpack(
-    file: Path,
-    target: Path,
-    clock: Clock,
-    *,
-    passphrase: str | None = None,
-    key: StoreKey | None = None,
-    progress: Progress | None = None,
-) -> UnpackResult:
-    """Return the result that `unpack_into_folder` would have, by trying it in a temporary folder on the same disk.
-
-    Parameters and errors are those of `unpack_into_folder`.
-    """
-    container = open_container(file, passphrase=passphrase, key=key)
-    with _trial_folder(target) as folder:
-        if container.manifest.format < format_5.NUMBER:
-            return _summarize_as_it_was(container, folder, progress)
-        try:
-            prepared = prepare_from_container(container, folder, folder / KEY_FILE, None, clock, None, progress)
-        except ReplacedUnopened:
-            return _summarize_as_it_was(container, folder, progress)
-        with failures_as_restore_errors(target):
-            carried = merge_into_prepared(prepared, clock, Actor("local"))
+            if dry_run:
+                carried = merge_into_prepared(prepared, clock, Actor("local"))
+            else:
+                carried = complete_restore(prepared, clock, Actor("local"), progress).carried
+                swap.finish(folder, folder / KEY_FILE)
     return UnpackResult(container.manifest, prepared.summary, carried)
 
 
-def _unpack_as_it_was(container: Container, target: Path, progress: Progress | None) -> UnpackResult:
-    with failures_as_restore_errors(target):
-        store_files.require_room(target, container.manifest.content_size)
-        making = swap.begin(target)
-        found = _summarize_as_it_was(container, making, progress)
-        unpack_raw(container, making, progress)
-        swap.commit(target)
-        swap.finish(target, target / KEY_FILE)
-    return found
-
-
-def _summarize_as_it_was(container: Container, folder: Path, progress: Progress | None) -> UnpackResult:
-    """Verify a backup whose files are unpacked byte for byte, and return the result. `folder`: for temporary files."""
+def _unpack_as_it_was(container: Container, folder: Path, progress: Progress | None, *, dry_run: bool) -> UnpackResult:
     with failures_as_restore_errors(folder):
         store_files.require_room(folder, container.manifest.content_size)
         try:
-            return UnpackResult(container.manifest, summarize_backup(container, folder, progress))
+            found = UnpackResult(container.manifest, summarize_backup(container, folder, progress))
         except ReplacedUnopened as problem:
-            return UnpackResult(container.manifest, None, why=problem.message)
+            found = UnpackResult(container.manifest, None, why=problem.message)
+        if not dry_run:
+            unpack_raw(container, swap.begin(folder), progress)
+            swap.commit(folder)
+            swap.finish(folder, folder / KEY_FILE)
+    return found
 
 
 @contextmanager
 def _trial_folder(target: Path) -> Iterator[Path]:
-    """Yield a temporary folder on the disk of `target`, and remove it when the block ends.
-
-    Raises Conflict if `target` exists and is not an empty directory, StoreUnusable if it is another user's.
-    """
+    """The folder is on the disk of `target`."""
     with failures_as_restore_errors(target):
         _require_empty(target)
         there = next(each for each in (target, *target.parents) if os.path.lexists(each))
@@ -431,32 +376,27 @@ def _trial_folder(target: Path) -> Iterator[Path]:
             shutil.rmtree(folder)
 
 
-def _make_target(target: Path) -> bool:
-    """Create a directory if it does not exist, and return whether it was created. Raises Conflict if it is not
-    empty.
-    """
+@contextmanager
+def _new_folder(target: Path) -> Iterator[Path]:
+    """If the block raises, what it has left in the directory is removed, and a new directory as well."""
     with failures_as_restore_errors(target):
         _require_empty(target)
         is_new = not target.exists()
         ownership.make_folder(target)
         ownership.restrict_modes(target, target / KEY_FILE)
-        return is_new
+    try:
+        yield target
+    except BaseException:
+        for left in target.iterdir():
+            with suppress(OSError):
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+        if is_new:
+            with suppress(OSError):
+                target.rmdir()
+        raise
 
 
 def _require_empty(target: Path) -> None:
-    """Raise Conflict for an existing path that is not an empty directory, StoreUnusable for another user's
-    directory.
-    """
     ownership.require_own(target)
     if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
         raise Conflict(reason=f"{target} is not an empty directory. Name an empty or a new one.")
-
-
-def _remove_unpacked(target: Path, *, is_new: bool) -> None:
-    """Remove the unpacked files after a failure, and the directory as well if it is new."""
-    for left in target.iterdir():
-        with suppress(OSError):
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
-    if is_new:
-        with suppress(OSError):
-            target.rmdir()

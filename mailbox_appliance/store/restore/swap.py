@@ -134,20 +134,14 @@ def target_path(folder: Path, name: str, key_file: Path) -> Path:
 
 
 def _require_room_elsewhere(folder: Path, new: Path) -> None:
-    """If the database is a link to another disk, raise NotEnoughRoom unless the new one fits there.
-
-    This is checked before the commit, since moving files into place must not fail afterwards.
-    """
+    """Moving files must not fail after the commit, also if the database is a link to another disk."""
     real = target_path(folder, DATABASE_FILE, new)
     if new.exists() and real.parent.stat().st_dev != folder.stat().st_dev:
         files.require_room(real.parent, new.stat().st_size)
 
 
 def _recorded_place(folder: Path, key_file: Path) -> str:
-    """Return the path of the key file as the file `plan` records it.
-
-    It is relative if the key file is in the data directory, since that may be moved later.
-    """
+    """A key file in the data directory is recorded as relative, since that may be moved."""
     return KEY_FILE if key_file == folder / KEY_FILE else str(key_file.absolute())
 
 

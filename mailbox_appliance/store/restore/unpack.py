@@ -24,6 +24,7 @@ from mailbox_appliance.store.key import (
     is_credential,
     read_key,
     read_key_file,
+    read_salt,
     read_slots,
     render_key_file,
     wrap_in_file,
@@ -47,9 +48,7 @@ class PresentKey:
 
 @dataclass(frozen=True)
 class UnpackedStore:
-    """An unpacked store of the current format: its key, the ways to unlock it (slots), counts of its content, and
-    warnings of its upgrade.
-    """
+    """An unpacked store of the current format: key, slots, counts of its content, and warnings of its upgrade."""
 
     key: StoreKey
     slots: tuple[Slot, ...]
@@ -110,10 +109,7 @@ def _extract_section(container: Container, name: SectionName, target: Path, prog
 def _inspect_and_upgrade(
     container: Container, scratch: Path, clock: Clock, progress: Progress | None
 ) -> tuple[BackupSummary, tuple[str, ...]]:
-    """Verify the unpacked files, and upgrade the database to the current format; no write-ahead log is left.
-
-    Returns the counts of its content and the warnings of the upgrade.
-    """
+    """No write-ahead log is left. Returns the counts of the content and the warnings of the upgrade."""
     if container.manifest.format == format_5.NUMBER:
         return summarize_unpacked(container, scratch / DATABASE_FILE, progress), ()
     summary = summarize_backup(container, scratch, progress)
@@ -131,11 +127,7 @@ def _inspect_and_upgrade(
 
 
 def _find_key(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot, ...]]:
-    """Return the key of the unpacked database and the slots (ways to unlock it) of the unpacked key file.
-
-    If that file is missing, damaged or has another key, as may be in a pre-restore backup, the slots in the manifest
-    are returned.
-    """
+    """The slots of the manifest count if the key file is missing, damaged or has another key."""
     if container.manifest.format < format_5.NUMBER:  # It was upgraded with the key in its file.
         key = read_key(scratch / KEY_FILE)
         return key, read_slots(scratch / KEY_FILE, key.master)
@@ -154,23 +146,15 @@ def _find_key(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot
 def _place_database(
     file: Path, key: StoreKey, target: Path, wanted: StoreKey | None, progress: Progress | None
 ) -> StoreKey:
-    """Move the database `file` to `target`, and return its key with the salt of the database.
-
-    `wanted`: if this is another key, the database is re-encrypted with it.
-    """
+    """Return the key with the salt of the database, which is re-encrypted if `wanted` is another key."""
     if wanted is not None and (wanted.master, wanted.cipher) != (key.master, key.cipher):
         return reencrypt_database(file, key, target, wanted, progress).key
     file.rename(target)
-    with target.open("rb") as handle:
-        return (wanted or key).with_salt(handle.read(16).hex())
+    return (wanted or key).with_salt(read_salt(target))
 
 
 def _write_key_file(target: Path, key: StoreKey, slots: tuple[Slot, ...], place: Path, *, is_known: bool) -> None:
-    """Write the new key file to `target`; later it replaces the one at `place`.
-
-    If `place` is not writable, nothing is written, and the key file there stays in use. KeyUnusable is raised if that
-    file does not contain the key. `is_known`: the key is that of the present store, so the file is not checked for it.
-    """
+    """A file that cannot be written stays in use if it contains the key. `is_known`: it does."""
     if can_write(place):
         write_private(target, render_key_file(key, slots))
     elif not is_known and find_same_slots(place, key) is None:

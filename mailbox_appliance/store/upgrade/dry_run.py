@@ -5,11 +5,10 @@ the responses stored for idempotency keys. An upgrade that the preview accepts c
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import apsw
 
@@ -17,11 +16,11 @@ from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import KeyUnusable, StoreDamaged, StoreInUse, StoreUnusable
 from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.store import files
-from mailbox_appliance.store.database import Parameters, Row
+from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.exclusive_job import ignore_progress
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.open_file import check_openable, detect_format, load_store_key, wal_path
+from mailbox_appliance.store.open_file import check_openable, detect_format, has_wal, load_store_key
 from mailbox_appliance.store.upgrade.old_store import OldStore, attach_old_store, require_not_in_use
 from mailbox_appliance.store.upgrade.upgrade import failures_as_damage, rehearse_build
 from mailbox_appliance.system.files import find_lock_holder
@@ -47,37 +46,23 @@ class UpgradePreview:
     warnings: tuple[str, ...] = ()
 
 
-class _EmptyConnection:
-    """A connection to an empty database in memory, to which the old store is attached for the preview."""
+class _EmptyDatabase(Database):
+    """An empty database in memory, to which the old store is attached for the preview."""
 
     def __init__(self) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
-        self._connection = apsw.Connection(":memory:", flags=flags)
-        self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        self._connection.pragma("foreign_keys", 1)
+        self._memory = apsw.Connection(":memory:", flags=flags)
+        self._memory.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self._memory.pragma("foreign_keys", 1)
 
-    def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
-        return list(self._connection.execute(sql, parameters))
-
-    def row(self, sql: str, parameters: Parameters = ()) -> Row | None:
-        return next(iter(self.rows(sql, parameters)), None)
-
-    def value(self, sql: str, parameters: Parameters = ()) -> Any:
-        found = self.row(sql, parameters)
-        return None if found is None else found[0]
-
-    def change(self, sql: str, parameters: Parameters = ()) -> int:
-        self._connection.execute(sql, parameters)
-        return self._connection.changes()
-
-    def change_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
-        self._connection.executemany(sql, rows)
+    def _connection(self) -> apsw.Connection:
+        return self._memory
 
     def disable_checkpoints(self) -> None:
         """Do nothing: this connection never writes a write-ahead log back into a database file."""
 
     def close_without_checkpoint(self) -> None:
-        self._connection.close()
+        self._memory.close()
 
 
 def preview_upgrade(
@@ -110,10 +95,7 @@ def preview_upgrade(
 def _find_problems(
     file: Path, key_file: Path, passphrase: str | None, tell: Progress, rows: dict[str, int], warnings: list[str]
 ) -> Iterator[str]:
-    """Yield a sentence for each problem, add the number of rows by table to `rows`, and the warnings to `warnings`.
-
-    `tell`: reports progress.
-    """
+    """Yield a sentence for each problem; add to `rows` (by table) and to `warnings`."""
     master: bytes | None = None
     try:
         master = load_store_key(key_file, file, passphrase).master
@@ -137,9 +119,7 @@ def _find_problems(
 def _attach_for_reading(file: Path) -> Iterator[OldStore]:
     with suppress(PermissionError):  # A file that is not writable cannot be locked either.
         require_not_in_use(file)
-    log = wal_path(file)
-    has_log = log.exists() and log.stat().st_size > 0
     # Without a log no lock is needed: for an immutable file, SQLite creates no file beside it.
-    place = None if has_log else f"{file.as_uri()}?immutable=1"
-    with attach_old_store(_EmptyConnection(), file, place) as older:
+    place = None if has_wal(file) else f"{file.as_uri()}?immutable=1"
+    with attach_old_store(_EmptyDatabase(), file, place) as older:
         yield older

@@ -6,11 +6,11 @@ open and close the file in another way, since that would release the lock.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import apsw
 import msgspec
@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from mailbox_appliance.errors import KeyWrong, StoreDamaged, StoreInUse
 from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.store.database import Parameters, Row
+from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.formats import format_4
 from mailbox_appliance.store.open_file import require_complete, require_plain_format, wal_path
 from mailbox_appliance.system.files import lock_bytes
@@ -80,48 +80,13 @@ class _OldPasswords(msgspec.Struct, rename="camel"):
     smtp_password: str
 
 
-class OldStoreConnection(Protocol):
-    """The connection to SQLite to which an old store is attached."""
-
-    def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
-        """Execute a query and return all its rows."""
-        ...
-
-    def row(self, sql: str, parameters: Parameters = ()) -> Row | None:
-        """Return the first row of a query, or None if there are no rows."""
-        ...
-
-    def value(self, sql: str, parameters: Parameters = ()) -> Any:
-        """Return the first column of the first row of a query, or None if there are no rows."""
-        ...
-
-    def change(self, sql: str, parameters: Parameters = ()) -> int:
-        """Execute one statement that writes, never to the old store, and return the number of changed rows."""
-        ...
-
-    def change_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
-        """Execute a statement once for each row of parameters."""
-        ...
-
-    def disable_checkpoints(self) -> None:
-        """Keep SQLite from writing write-ahead logs into their databases.
-
-        This applies to the database of this connection and to attached ones.
-        """
-        ...
-
-    def close_without_checkpoint(self) -> None:
-        """Close the connection without writing a write-ahead log into its database."""
-        ...
-
-
 @dataclass(frozen=True)
 class OldStore:
     """An attached old store: its file, its format (`number`), and the connection that reads it."""
 
     file: Path
     number: int
-    database: OldStoreConnection
+    database: Database
 
     def count_rows(self) -> Mapping[str, int]:
         """Return the number of rows by table."""
@@ -229,7 +194,7 @@ class OldStore:
 
 
 @contextmanager
-def attach_old_store(database: OldStoreConnection, file: Path, place: str | None = None) -> Iterator[OldStore]:
+def attach_old_store(database: Database, file: Path, place: str | None = None) -> Iterator[OldStore]:
     """Yield the old store in `file`, attached to this connection and locked. When the block ends, the connection is
     closed.
 
@@ -246,7 +211,7 @@ def attach_old_store(database: OldStoreConnection, file: Path, place: str | None
         database.close_without_checkpoint()
 
 
-def _attach_old(database: OldStoreConnection, file: Path, place: str) -> OldStore:
+def _attach_old(database: Database, file: Path, place: str) -> OldStore:
     if (left := file.with_name(file.name + "-journal")).exists():
         raise StoreDamaged(file=file, reason=f"{left.name} is beside it, and no release leaves such a file")
     require_complete(file)
@@ -256,27 +221,19 @@ def _attach_old(database: OldStoreConnection, file: Path, place: str) -> OldStor
     database.disable_checkpoints()  # SQLite at once closes a file that it cannot attach.
     try:
         database.rows(f"ATTACH DATABASE ? AS {OLD_SCHEMA} KEY ''", (place,))
-        older = OldStore(file, _read_format(database, file), database)
+        number = int(database.value(f"PRAGMA {OLD_SCHEMA}.user_version"))
     except apsw.BusyError as error:
         raise StoreInUse(holder="", folder=file.parent) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise StoreDamaged(file=file, reason="its first pages cannot be read") from error
-    for name, query in format_4.format_4_views(older.number).items():
-        database.rows(f"CREATE TEMP VIEW {name} AS {query}")
-    return older
-
-
-def _read_format(database: OldStoreConnection, file: Path) -> int:
-    """Return the format of the attached store. Raises an error unless it is 3 or 4."""
-    number = int(database.value(f"PRAGMA {OLD_SCHEMA}.user_version"))
     require_plain_format(file, number)
-    return number
+    for name, query in format_4.format_4_views(number).items():
+        database.rows(f"CREATE TEMP VIEW {name} AS {query}")
+    return OldStore(file, number, database)
 
 
 def require_not_in_use(file: Path) -> None:
-    """Raise StoreInUse if another process has the database open with SQLite. This process must not have it open
-    itself.
-    """
+    """Raise StoreInUse if another process has the database open with SQLite. This process must not have it open."""
     pending = 0x40000000  # the bytes that SQLite locks: https://sqlite.org/src/file/src/os.h
     with file.open("r+b") as handle:
         if not lock_bytes(handle.fileno(), pending, 512):

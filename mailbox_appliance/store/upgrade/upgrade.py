@@ -27,7 +27,7 @@ from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.exclusive_job import ignore_progress
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, remove_database, unfinished_path
 from mailbox_appliance.store.formats import format_4, format_4_deliveries, format_5
-from mailbox_appliance.store.key import StoreKey, new_key, read_slots, write_key_if_allowed
+from mailbox_appliance.store.key import StoreKey, new_key, read_salt, read_slots, write_key_if_allowed
 from mailbox_appliance.store.open_file import (
     check_opens_with,
     detect_plain_format,
@@ -37,7 +37,6 @@ from mailbox_appliance.store.open_file import (
 )
 from mailbox_appliance.store.upgrade.old_store import (
     OldStore,
-    OldStoreConnection,
     attach_old_store,
     file_state,
     require_not_in_use,
@@ -90,7 +89,7 @@ def build_store(
     return BuiltStore(since, warnings)
 
 
-def rehearse_build(database: OldStoreConnection, number: int, secrets: Secrets, clock: Clock) -> tuple[str, ...]:
+def rehearse_build(database: Database, number: int, secrets: Secrets, clock: Clock) -> tuple[str, ...]:
     """Try the conversion of `build_store` in memory, and return its warnings.
 
     `database`: an empty database in memory, with the old store attached. `number`: the format of the old store. The
@@ -151,19 +150,13 @@ def failures_as_damage(file: Path) -> Iterator[None]:
 
 
 def _schema_statements(*, are_triggers: bool) -> list[str]:
-    """Return the SQL statements that create either the triggers or everything else.
-
-    Triggers are created after the rows are copied; otherwise they would run for each row.
-    """
+    """Triggers are created after the rows are copied; otherwise they would run for each row."""
     statements = (statement for statement in format_5.SCHEMA.split(";\n") if statement.strip())
     return [statement for statement in statements if ("CREATE TRIGGER" in statement) == are_triggers]
 
 
-def _prepare_conversion(database: OldStoreConnection, number: int, secrets: Secrets) -> tuple[str, ...]:
-    """Fill temporary tables with values that SQL cannot compute, such as decrypted secrets; return warnings.
-
-    `number`: the format of the old store.
-    """
+def _prepare_conversion(database: Database, number: int, secrets: Secrets) -> tuple[str, ...]:
+    """Fill temporary tables with values that SQL cannot compute, such as decrypted secrets; return warnings."""
     for statement in (*format_4.TEMPORARY_TABLES, format_4.OPERATION_IDS):
         database.change(statement)
     members = database.rows("SELECT id, email FROM older_members ORDER BY created_at, id")
@@ -181,7 +174,6 @@ def _prepare_conversion(database: OldStoreConnection, number: int, secrets: Secr
 
 
 def _format_warnings(sentence: str, found: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Yield `sentence` filled in for each of the found items. After 20 of them, a last sentence counts the others."""
     yield from (sentence.format(*names) for names in found[:_MAX_NAMED])
     if len(found) > _MAX_NAMED:
         yield f"The same is true of {len(found) - _MAX_NAMED:,} more."
@@ -218,9 +210,7 @@ _CACHE_KIB = 32 * 1024
 
 @dataclass(frozen=True)
 class UpgradeResult:
-    """Result of an upgrade: the previous format, the file name of the backup of the old store, and warnings, a sentence
-    each.
-    """
+    """Result of an upgrade: the previous format, the file name of the backup of the old store, and warnings."""
 
     format: int
     backup: str
@@ -268,7 +258,7 @@ def upgrade_store(
 
 @contextmanager
 def _remove_empty_folder(backups: Path) -> Iterator[None]:
-    """Context manager: if the block raises, remove the folder `backups`, unless it existed before or is not empty."""
+    """If the block raises, the folder goes unless it existed before or is not empty."""
     was_there = backups.exists()
     try:
         yield
@@ -285,7 +275,6 @@ def _load_key(key_file: Path, file: Path, passphrase: str | None) -> StoreKey:
 
 
 def _old_files(folder: Path, file: Path, key_file: Path) -> list[SectionSource]:
-    """Return the existing files of the old store, for a backup."""
     elsewhere = {DATABASE_FILE: file, f"{DATABASE_FILE}-wal": wal_path(file), KEY_FILE: key_file}
     places = [(name, elsewhere.get(name, folder / name)) for name in SECTION_NAMES]
     return [SectionSource(name, path) for name, path in places if path.exists()]
@@ -294,11 +283,7 @@ def _old_files(folder: Path, file: Path, key_file: Path) -> list[SectionSource]:
 def _make_new_store(
     made: Path, file: Path, key: StoreKey, key_file: Path, clock: Clock, before: object, tell: Progress
 ) -> tuple[str, ...]:
-    """Write the complete new store to the file `made` and sync it, and return warnings.
-
-    The old store's write-ahead log is written into its database and removed. `before`: the `file_state` of the old
-    store when its backup began; StoreInUse is raised if it has changed.
-    """
+    """Return warnings. `before`: the `file_state` of the old store when its backup began."""
     made.touch(mode=0o600)
     with _open_both(made, file, key) as (database, older):
         if file_state(file) != before:
@@ -314,7 +299,9 @@ def _make_new_store(
             raise StoreUnusable(
                 reason=f"{made} could not be read back as it was written. Check the disk. Nothing was changed."
             )
-        _checkpoint_old(database, file)
+        ((is_busy, *_),) = database.rows("PRAGMA old.wal_checkpoint(TRUNCATE)")
+        if is_busy:
+            raise StoreInUse(holder="", folder=file.parent)
     check_opens_with(made, key)
     sync_file(made)
     return built.warnings
@@ -322,10 +309,7 @@ def _make_new_store(
 
 @contextmanager
 def _open_both(made: Path, file: Path, key: StoreKey) -> Iterator[tuple[Database, OldStore]]:
-    """Yield the new store `made` and the old store in `file`, both open on one connection.
-
-    The new store has no journal, since an unfinished one is deleted anyway.
-    """
+    """The new store has no journal, since an unfinished one is deleted anyway."""
     database = Database(made, key.cipher, key.derive("database"))
     with attach_old_store(database, file) as older:
         for pragma in ("journal_mode = off", "synchronous = off", f"cache_size = -{_CACHE_KIB}"):
@@ -333,17 +317,8 @@ def _open_both(made: Path, file: Path, key: StoreKey) -> Iterator[tuple[Database
         yield database, older
 
 
-def _checkpoint_old(database: Database, file: Path) -> None:
-    """Write the write-ahead log of the old store into its database, so that the log can be removed."""
-    ((is_busy, *_),) = database.rows("PRAGMA old.wal_checkpoint(TRUNCATE)")
-    if is_busy:
-        raise StoreInUse(holder="", folder=file.parent)
-
-
 def _replace_old(file: Path, made: Path, kept: Path) -> None:
-    """Replace the old database by the new one. If that fails, the old one is still in place, and the backup `kept` is
-    removed.
-    """
+    """If this fails, the old database is still in place, and the backup `kept` is removed."""
     try:
         for suffix in ("-wal", "-shm"):
             file.with_name(file.name + suffix).unlink(missing_ok=True)
@@ -357,8 +332,7 @@ def _replace_old(file: Path, made: Path, kept: Path) -> None:
 
 
 def _update_key_file(file: Path, key_file: Path, key: StoreKey) -> None:
-    """Write the salt of the new store to the key file. The store also opens without that, so errors are ignored."""
-    with file.open("rb") as handle:
-        salt = handle.read(16).hex()
+    """The store also opens without its salt there, so errors are ignored."""
+    key = key.with_salt(read_salt(file))
     with suppress(OSError):  # The next start tries again.
-        write_key_if_allowed(key_file, key.with_salt(salt))
+        write_key_if_allowed(key_file, key)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.store.backup.files import OnlineCopier, check_copy, open_immutable
+from mailbox_appliance.store.backup.files import OnlineCopier, check_copy
 from mailbox_appliance.store.files import DATABASE_FILE
-from mailbox_appliance.store.open_file import wal_path
+from mailbox_appliance.store.open_file import open_immutable, wal_path
 from mailbox_appliance.store.store import Store
 
 ROWS = 300
