@@ -10,14 +10,14 @@ from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.model.deliveries import DeliveryKind, NewDelivery
 from mailbox_appliance.model.members import KeyPermissions
 from mailbox_appliance.model.messages import Address, OutgoingMessage
-from mailbox_appliance.store.audit import SYSTEM_ACTOR
+from mailbox_appliance.store.audit import SYSTEM_ACTOR, Actor
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.restore.merge import MergeResult, merge_nothing, merge_present
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
 
-LATER = 3600.0  # seconds from the backup to the restore
+HOUR = LATER = 3600.0  # seconds from the backup to the restore
 _HASH = "0" * 63
 
 
@@ -76,6 +76,11 @@ def lets_in(store: Store, mark: str) -> str | None:
     return None if found is None else found.member.id
 
 
+def told(store: Store, action: str, target: tuple[str, str]) -> None:
+    """Record an action in the log."""
+    store.audit.record(Actor("session"), action, target)
+
+
 def accept(
     store: Store,
     people: People,
@@ -121,6 +126,25 @@ class Restoring:
         self.clock.advance(LATER)
         store.close()
         return self.restore(with_present=with_present), people
+
+    def run_forked(self, together: Act, ours: Act, theirs: Act) -> tuple[Store, People]:
+        """Fill a store that continues twice: run `ours` where it is backed up, `theirs` in the present store; restore.
+
+        Each of the two has a row of its own in its log, and an hour passes after each.
+        """
+        store = Store.open(self.folder, self.clock)
+        people = populate(store)
+        together(store, people, self.clock)
+        store.close()
+        shutil.copytree(self.folder, self.present)
+        for folder, act in ((self.folder, ours), (self.present, theirs)):
+            self.clock.advance(HOUR)
+            store = Store.open(folder, self.clock)
+            store.audit.record(SYSTEM_ACTOR, "settings.update", ("setting", folder.name))
+            act(store, people, self.clock)
+            store.close()
+        self.clock.advance(HOUR)
+        return self.restore(), people
 
     def restore(self, *, with_present: bool = True) -> Store:
         """Restore and merge the present store, or none."""

@@ -117,19 +117,6 @@ MEDDLING: list[tuple[str, tuple[str, ...], int]] = [
     ("all rows gone", ("DELETE FROM audit_events",), 1),
     ("two rows changed about", (set_row(3, "number = 99"), set_row(4, "number = 3"), set_row(99, "number = 4")), 3),
     (
-        "row added",
-        (f"INSERT INTO audit_events SELECT 6, 'aud_6', {REST} FROM audit_events WHERE number = 5",),
-        6,
-    ),
-    *(
-        (
-            f"row added as number {number}",
-            (f"INSERT INTO audit_events SELECT {number}, 'aud_x', {REST} FROM audit_events WHERE number = 5",),
-            number,
-        )
-        for number in (0, -1, -(1 << 40), 7, 1 << 40)
-    ),
-    (
         "row added below the first, which was dropped",
         ("UPDATE audit_events SET number = 0 WHERE number = 1",),
         0,
@@ -161,7 +148,7 @@ def test_meddling_is_found_at_its_row(store: Store, audit: Audit, statements: tu
     assert first_broken(audit) == row
 
 
-@pytest.mark.parametrize("number", [0, -7, 6, 99])
+@pytest.mark.parametrize("number", [0, -1, -(1 << 40), 6, 7, 1 << 40])
 def test_a_row_that_was_added_is_named(store: Store, audit: Audit, number: int) -> None:
     tamper(store, f"INSERT INTO audit_events SELECT {number}, 'aud_x', {REST} FROM audit_events WHERE number = 5")
     assert audit.verify() == AuditCheck(5, AuditBreak(number, "aud_x", "it was added"))

@@ -117,13 +117,6 @@ def test_a_clock_that_is_set_back_ends_no_session_and_notes_nothing(
     assert last_used(store) == began
 
 
-def test_a_session_that_died_is_forgotten_at_the_next_login(store: Store, clock: FakeClock, member: str) -> None:
-    log_in(store, member)
-    clock.advance(31 * DAY)
-    newer = log_in(store, member, OTHER_HASH)
-    assert store.database.rows("SELECT id FROM sessions") == [(newer,)]
-
-
 def test_those_that_died_are_swept_out_now_and_then(store: Store, clock: FakeClock, member: str) -> None:
     log_in(store, member)
     log_in(store, member, OTHER_HASH)

@@ -9,14 +9,13 @@ from mailbox_appliance.model.deliveries import Phase
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
-from tests.store.forked import HOUR, Parting
 from tests.store.mail import Mailbox, connection
-from tests.store.restored import Act, People, accept, add_key, add_session, lets_in
+from tests.store.restored import HOUR, Act, People, Restoring, accept, add_key, add_session, lets_in
 
 
 @pytest.fixture
-def parting(tmp_path: Path) -> Parting:
-    return Parting(tmp_path)
+def restoring(tmp_path: Path) -> Restoring:
+    return Restoring(tmp_path)
 
 
 def nothing(store: Store, people: People, clock: FakeClock) -> None:
@@ -98,19 +97,19 @@ def sends(side: int) -> Act:
     return act
 
 
-def test_of_a_send_the_store_counts_that_knows_more(parting: Parting) -> None:
+def test_of_a_send_the_store_counts_that_knows_more(restoring: Restoring) -> None:
     def together(store: Store, people: People, clock: FakeClock) -> None:
         for number, (send_at, *outcomes, _) in enumerate(SENDS):
             if None not in outcomes:
                 accepted(store, people, clock, number, send_at)
 
-    store, people = parting.run(together, sends(0), sends(1))
+    store, people = restoring.run_forked(together, sends(0), sends(1))
     found = [ended(store, people.more[f"op-{number}"]) for number in range(len(SENDS))]
     assert [(*row[:3], one) for row, one in zip(SENDS, found, strict=True)] == SENDS
-    assert parting.carried.relation == "forked"
+    assert restoring.carried.relation == "forked"
     assert store.stored_settings.find("sending.hold_scheduled") is True
-    assert parting.carried.sends.are_held
-    assert parting.carried.sends.waiting == found.count("queued")
+    assert restoring.carried.sends.are_held
+    assert restoring.carried.sends.waiting == found.count("queued")
     for number, (row, one) in enumerate(zip(SENDS, found, strict=True)):
         operation = people.more[f"op-{number}"]
         assert bool(store.deliveries.get_work(operation).wire) == (one != "message_rejected" or row[0] is not NOW), row
@@ -122,7 +121,7 @@ def test_of_a_send_the_store_counts_that_knows_more(parting: Parting) -> None:
     store.close()
 
 
-def test_what_is_over_keeps_no_bytes_that_the_other_store_still_needs(parting: Parting) -> None:
+def test_what_is_over_keeps_no_bytes_that_the_other_store_still_needs(restoring: Restoring) -> None:
     def together(store: Store, people: People, clock: FakeClock) -> None:
         accepted(store, people, clock, 0, LATE)
 
@@ -130,13 +129,13 @@ def test_what_is_over_keeps_no_bytes_that_the_other_store_still_needs(parting: P
         become(store, people, 0, "succeeded")
         store.sent_copies.mark_filed(people.more["op-0"])
 
-    store, people = parting.run(together, ours, nothing)
+    store, people = restoring.run_forked(together, ours, nothing)
     assert not store.deliveries.get_work(people.more["op-0"]).wire
     store.close()
 
 
 @pytest.mark.parametrize("side", [0, 1], ids=["backup", "present"])
-def test_a_key_that_each_used_by_itself_names_what_is_over(parting: Parting, side: int) -> None:
+def test_a_key_that_each_used_by_itself_names_what_is_over(restoring: Restoring, side: int) -> None:
     def used(*, is_over: bool) -> Act:
         def act(store: Store, people: People, clock: FakeClock) -> None:
             operation = accept(store, people, "once", send_at=FakeClock().now() + timedelta(seconds=LATE))
@@ -147,7 +146,7 @@ def test_a_key_that_each_used_by_itself_names_what_is_over(parting: Parting, sid
 
         return act
 
-    store, people = parting.run(nothing, used(is_over=side == 0), used(is_over=side == 1))
+    store, people = restoring.run_forked(nothing, used(is_over=side == 0), used(is_over=side == 1))
     found = store.deliveries.find_replay(people.key, "once", "hash")
     assert found is not None
     assert found.delivery.operation_id == people.more["over"]
@@ -159,7 +158,7 @@ def test_a_key_that_each_used_by_itself_names_what_is_over(parting: Parting, sid
 # --- everything else --------------------------------------------------------------------------------------------------
 
 
-def test_everything_else_is_as_in_the_backup(parting: Parting) -> None:
+def test_everything_else_is_as_in_the_backup(restoring: Restoring) -> None:
     """Nobody is signed in, and only revoked keys stay revoked."""
 
     def together(store: Store, people: People, clock: FakeClock) -> None:
@@ -187,30 +186,31 @@ def test_everything_else_is_as_in_the_backup(parting: Parting) -> None:
         with store.database.transaction():
             store.database.change("DELETE FROM api_keys WHERE id = ?", (people.more["gone"],))
 
-    store, people = parting.run(together, change("ours", "c4"), theirs)
-    assert (parting.carried.relation, parting.carried.is_known, parting.carried.has_log) == ("forked", False, False)
+    store, people = restoring.run_forked(together, change("ours", "c4"), theirs)
+    carried = restoring.carried
+    assert (carried.relation, carried.is_known, carried.has_log) == ("forked", False, False)
     assert [one.name for one in store.members.list()] == ["Ada", "Bob", "ours"]
     assert store.members.get_password_hash(people.bob) == "ours"
     assert [lets_in(store, f"c{number}") is not None for number in range(1, 6)] == [False, False, True, True, False]
-    assert parting.carried.rights.revoked == 1
+    assert restoring.carried.rights.revoked == 1
     for table in ("sessions", "invitations"):
         assert store.database.value(f"SELECT count(*) FROM {table}") == 0, table
     assert store.accounts.get(people.box).shared_with_all
     assert store.accounts.get_connection(people.others_box).imap.username == "ours@example.test"
     assert store.database.value("SELECT count(*) FROM accounts WHERE id = ?", (people.more["theirs's box"],)) == 0
     store.audit.record(SYSTEM_ACTOR, "backup.restore")
-    assert [event.target and event.target.id for event in store.audit.list(None, 2)[0]] == [None, "backup"]
+    assert [event.target and event.target.id for event in store.audit.list(None, 2)[0]] == [None, "restored"]
     assert store.audit.verify().broken is None
     store.close()
 
 
-def test_somebody_can_administrate(parting: Parting) -> None:
+def test_somebody_can_administrate(restoring: Restoring) -> None:
     """If nobody in the backup can, the present administrators do."""
 
     def ours(store: Store, people: People, clock: FakeClock) -> None:
         with store.database.transaction():
             store.database.change("UPDATE members SET password_hash = NULL")
 
-    store, people = parting.run(nothing, ours, nothing)
+    store, people = restoring.run_forked(nothing, ours, nothing)
     assert [store.members.get_password_hash(one) for one in (people.ada, people.bob)] == ["ada-1", None]
     store.close()

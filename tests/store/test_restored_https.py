@@ -7,16 +7,12 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.store.backup.container import SectionName, open_container
-from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
-from mailbox_appliance.store.key import read_key
-from mailbox_appliance.store.restore import swap
+from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.restore.merge import merge_present
-from mailbox_appliance.store.restore.restore import complete_restore, prepare_restore, undo_restore, unpack_into_folder
-from mailbox_appliance.store.restore.unpack import PresentKey
+from mailbox_appliance.store.restore.restore import unpack_into_folder
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
-from tests.store.forked import Parting
-from tests.store.restore.test_restore import LOCAL, back_up, contents, lose, restore
+from tests.store.restore.test_restore import LOCAL, back_up, complete, contents, lose, prepare, put_back, restore
 from tests.store.restored import People, Restoring, closed_store
 
 PAIR: tuple[SectionName, SectionName] = ("tls/cert.pem", "tls/key.pem")
@@ -122,16 +118,11 @@ def test_half_a_pair_that_was_left_over_does_not_count_beside_the_restored_one(
     (folder / "tls" / ".next").mkdir()
     for name in left:
         (folder / "tls" / ".next" / name).write_bytes(b"left")
-    prepared = prepare_restore(
-        folder, file, folder / KEY_FILE, PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE), clock
-    )
-    kept = complete_restore(prepared, clock, LOCAL).kept
-    swap.finish(folder, folder / KEY_FILE)
+    prepared = prepare(folder, file, clock)
+    restored = complete(prepared, clock)
     assert certificate(folder) == THEN
     if is_back:
-        assert kept is not None
-        undo_restore(prepared, kept)
-        swap.finish(folder, folder / KEY_FILE)
+        put_back(prepared, restored)
         assert certificate(folder) == {f"tls/{name}": b"left" for name in left}
     assert not (folder / "tls" / ".next").exists()
 
@@ -144,10 +135,7 @@ def test_what_is_replaced_is_kept_with_the_pair_that_counts(folder: Path, clock:
     store = Store.open(folder, clock)
     made = store.backups.find(store.backups.create("manual").id)
     store.close()
-    prepared = prepare_restore(
-        folder, made, folder / KEY_FILE, PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE), clock
-    )
-    kept = complete_restore(prepared, clock, LOCAL).kept
+    kept = restore(folder, made, clock).kept
     assert kept is not None
     for file in (made, kept):
         found = open_container(file)
@@ -158,12 +146,9 @@ def test_one_that_is_made_while_the_restore_is_prepared_stays(folder: Path, cloc
     put(folder, THEN)
     file = back_up(folder, clock)
     put(folder, {})
-    prepared = prepare_restore(
-        folder, file, folder / KEY_FILE, PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE), clock
-    )
+    prepared = prepare(folder, file, clock)
     put(folder, NOW)
-    complete_restore(prepared, clock, LOCAL)
-    swap.finish(folder, folder / KEY_FILE)
+    complete(prepared, clock)
     assert certificate(folder) == NOW
 
 
@@ -177,17 +162,12 @@ def test_what_the_restored_one_brought_goes_where_it_is_put_back(
     put(folder, then)
     file = back_up(folder, clock)
     put(folder, now)
-    prepared = prepare_restore(
-        folder, file, folder / KEY_FILE, PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE), clock
-    )
-    kept = complete_restore(prepared, clock, LOCAL).kept
-    swap.finish(folder, folder / KEY_FILE)
-    assert kept is not None
+    prepared = prepare(folder, file, clock)
+    restored = complete(prepared, clock)
     rotated: Files = {PAIR[0]: b"rotated", PAIR[1]: b"rotated"}
     if is_rotated and len(now) == 2:
         put(folder, rotated)
-    undo_restore(prepared, kept)
-    swap.finish(folder, folder / KEY_FILE)
+    put_back(prepared, restored)
     assert certificate(folder) == (rotated if is_rotated and len(now) == 2 else now)
 
 
@@ -244,9 +224,9 @@ def test_so_it_is_where_each_of_the_two_went_its_own_way(tmp_path: Path) -> None
             store.audit.record(LOCAL, "settings.update", ("member", people.bob))
 
     for backed_up, present, after in ((here, there, OTHERWISE), (there, here, ON)):
-        parting = Parting(tmp_path / str(len(after)))
-        store, _ = parting.run(lambda *_: None, backed_up, present)
-        assert parting.carried.relation == "forked"
+        restoring = Restoring(tmp_path / str(len(after)))
+        store, _ = restoring.run_forked(lambda *_: None, backed_up, present)
+        assert restoring.carried.relation == "forked"
         assert {name: value for name, value in store.stored_settings.get_all().items() if name in ON} == after
         store.close()
 

@@ -18,14 +18,12 @@ from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.restore.restore import RestoreResult, unpack_into_folder
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
-from tests.store.forked import told
 from tests.store.mail import Mailbox
 from tests.store.restore.test_restore import back_up, restore
-from tests.store.restored import People, accept, add_key, add_session, lets_in, populate
+from tests.store.restored import HOUR, People, accept, add_key, add_session, lets_in, populate, told
 from tests.store.test_forked import ended
 from tests.stores.opening import copied
 
-HOUR = 3600.0
 T = TypeVar("T")
 
 

@@ -84,15 +84,6 @@ def test_a_new_store_is_closed_to_others(tmp_path: Path) -> None:
     assert modes(folder) == private
 
 
-def test_what_others_could_read_is_closed_to_them_when_it_is_opened(tmp_path: Path) -> None:
-    Store.open(tmp_path / "data").close()
-    (tmp_path / "data").chmod(0o755)
-    for name in (DATABASE_FILE, KEY_FILE):
-        (tmp_path / "data" / name).chmod(0o644)
-    Store.open(tmp_path / "data").close()
-    assert modes(tmp_path / "data") == {"data": "0o700", DATABASE_FILE: "0o600", KEY_FILE: "0o600", "lock": "0o600"}
-
-
 def test_a_store_is_opened_again_with_what_was_in_it(tmp_path: Path) -> None:
     note(tmp_path / "data")
     key = (tmp_path / "data" / KEY_FILE).read_bytes()
@@ -117,15 +108,6 @@ def test_a_key_of_one_line_opens_its_store_whatever_the_cipher(tmp_path: Path, c
     slot = json.loads((tmp_path / "data" / KEY_FILE).read_bytes())["slots"][0]
     (tmp_path / "data" / KEY_FILE).write_text(slot["key"] + "\n")
     assert value(tmp_path / "data", "note") == "mine"
-
-
-def test_a_key_file_gives_back_what_was_written(tmp_path: Path) -> None:
-    for key in (new_key(), new_key().with_salt("00" * 16)):
-        write_key(tmp_path / "key", key)
-        assert read_key(tmp_path / "key") == key
-        assert modes(tmp_path)["key"] == "0o600"
-        assert key.master.hex() not in repr(key)
-        assert repr(key.master) not in repr(key)
 
 
 def test_keys_for_different_purposes_have_nothing_in_common() -> None:
@@ -159,17 +141,6 @@ def test_a_lock_ends_with_the_process_that_is_killed(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / (DATABASE_FILE + "-wal")).exists()
 
 
-def test_a_refused_directory_is_free_again(tmp_path: Path) -> None:
-    Store.open(tmp_path).close()
-    key = (tmp_path / KEY_FILE).read_bytes()
-    (tmp_path / KEY_FILE).write_bytes(b"?")
-    for _ in range(2):
-        with pytest.raises(KeyDamaged):
-            Store.open(tmp_path)
-    (tmp_path / KEY_FILE).write_bytes(key)
-    Store.open(tmp_path).close()
-
-
 @pytest.mark.parametrize("place", ["file", "below a file", "lock"])
 def test_a_place_that_cannot_be_a_data_directory(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("")
@@ -187,13 +158,6 @@ def test_nothing_of_ours_holds_a_file_after_closing(tmp_path: Path) -> None:
     store.close()
     assert not [file for file in psutil.Process().open_files() if str(tmp_path) in file.path]
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [KEY_FILE, "lock", DATABASE_FILE]
-
-
-def test_a_closed_store_answers_nothing(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "data")
-    store.close()
-    with pytest.raises(StoreUnusable, match="closed"):
-        store.members.has_any()
 
 
 def test_sizes(store: Store) -> None:

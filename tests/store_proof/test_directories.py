@@ -269,13 +269,6 @@ def test_modes_that_are_too_wide_are_narrowed(folder: Path) -> None:
     assert modes == {"data": 0o700, KEY_FILE: 0o600, DATABASE_FILE: 0o600}
 
 
-def test_a_directory_that_is_a_file(place: Path) -> None:
-    (place / "data").write_text("Dear diary")
-    refused(served(place / "data"), "store_unusable", str(place / "data"))
-    assert (place / "data").read_text() == "Dear diary"
-    refused(served(place / "data" / "below"), "store_unusable", str(place / "data"))
-
-
 def test_a_directory_with_any_name_is_made_and_private(place: Path) -> None:
     folder = place / "missing parent" / "Bücher ☂" / "#% ?=& data"
     works(served(folder))

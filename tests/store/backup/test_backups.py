@@ -559,14 +559,6 @@ def test_a_damaged_store_makes_no_backup(tmp_path: Path) -> None:
     store.close()
 
 
-def test_after_the_end_none_is_made(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "data")
-    store.close()
-    with pytest.raises(BackupNotMade):
-        store.backups.create("manual")
-    assert lying_there(store) == []
-
-
 # --- raw files ---
 
 

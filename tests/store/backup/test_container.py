@@ -181,16 +181,6 @@ def test_any_flipped_byte_has_a_name(tmp_path: Path, passphrase: str | None) -> 
         assert found in SEALED, place
 
 
-def test_every_97th_byte_of_a_larger_one(tmp_path: Path) -> None:
-    content: dict[SectionName, bytes] = {"mailbox.db": secrets.token_bytes(60_000)}
-    file = written(tmp_path / "a", content=content)
-    raw = file.read_bytes()
-    for place in range(0, len(raw), 97):
-        file.write_bytes(raw[:place] + bytes((raw[place] ^ 1,)) + raw[place + 1 :])
-        with pytest.raises(BackupUnusable):
-            read(file)
-
-
 def test_truncation_at_every_length(file: Path) -> None:
     with file.open("ab") as handle:
         handle.write(b"\0")
@@ -333,9 +323,3 @@ def test_a_file_that_is_there_is_not_written_over(file: Path) -> None:
     with pytest.raises(FileExistsError):
         open_container(file).extract("mailbox.db", file)
     assert outcome(file) is None
-
-
-def test_one_without_a_database_is_none(tmp_path: Path) -> None:
-    file = written(tmp_path / "a.mbxbackup", content={"config.toml": b"text"})
-    with pytest.raises(BackupAltered, match="contradicts itself"):
-        read_manifest(file)

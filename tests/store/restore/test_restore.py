@@ -26,6 +26,7 @@ from mailbox_appliance.store.maintenance.rewrite import rekey_closed_store
 from mailbox_appliance.store.open_file import DirectoryLock, check_opens_with
 from mailbox_appliance.store.restore import swap
 from mailbox_appliance.store.restore.restore import (
+    PreparedRestore,
     RestoreResult,
     complete_restore,
     merge_into_prepared,
@@ -72,15 +73,33 @@ def back_up_raw(folder: Path, key: StoreKey, clock: FakeClock, *, format: int = 
         return made.publish()
 
 
+def prepare(
+    folder: Path, file: Path, clock: FakeClock, *, is_known: bool = True, passphrase: str | None = None
+) -> PreparedRestore:
+    """Unpack a backup beside a store whose files are closed, as a serving process does."""
+    present = PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE) if is_known else None
+    return prepare_restore(folder, file, folder / KEY_FILE, present, clock, passphrase=passphrase)
+
+
+def complete(prepared: PreparedRestore, clock: FakeClock) -> RestoreResult:
+    """Complete a restore; it is in place when this returns."""
+    restored = complete_restore(prepared, clock, LOCAL)
+    swap.finish(prepared.folder, prepared.key_file)
+    return restored
+
+
+def put_back(prepared: PreparedRestore, restored: RestoreResult) -> None:
+    """Undo a restore, as if the restored store had not opened."""
+    assert restored.kept is not None
+    undo_restore(prepared, restored.kept)
+    swap.finish(prepared.folder, prepared.key_file)
+
+
 def restore(
     folder: Path, file: Path, clock: FakeClock, *, is_known: bool = True, passphrase: str | None = None
 ) -> RestoreResult:
-    """Restore as a serving process does, over a store whose files are closed; it is in place when this returns."""
-    present = PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE) if is_known else None
-    prepared = prepare_restore(folder, file, folder / KEY_FILE, present, clock, passphrase=passphrase)
-    restored = complete_restore(prepared, clock, LOCAL)
-    swap.finish(folder, folder / KEY_FILE)
-    return restored
+    """Do both."""
+    return complete(prepare(folder, file, clock, is_known=is_known, passphrase=passphrase), clock)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -119,15 +138,12 @@ def test_the_store_is_as_it_was_at_the_backup(folder: Path, clock: FakeClock) ->
 def test_what_is_replaced_is_kept_and_can_be_put_back(folder: Path, clock: FakeClock) -> None:
     file = back_up(folder, clock)
     remark(folder, clock)
-    before, present = contents(folder), PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE)
-    prepared = prepare_restore(folder, file, folder / KEY_FILE, present, clock)
-    kept = complete_restore(prepared, clock, LOCAL).kept
-    swap.finish(folder, folder / KEY_FILE)
-    assert kept is not None
-    assert kept.name.endswith("-pre-restore.mbxbackup")
+    before, prepared = contents(folder), prepare(folder, file, clock)
+    restored = complete(prepared, clock)
+    assert restored.kept is not None
+    assert restored.kept.name.endswith("-pre-restore.mbxbackup")
     assert contents(folder) != before
-    undo_restore(prepared, kept)
-    swap.finish(folder, folder / KEY_FILE)
+    put_back(prepared, restored)
     assert contents(folder) == before
 
 
@@ -277,8 +293,7 @@ def test_a_present_store_that_cannot_be_read_to_its_end_stays(folder: Path, cloc
 
 def test_to_try_out_changes_nothing_and_tells_what_would_be(folder: Path, clock: FakeClock, unchanged: Path) -> None:
     lock = DirectoryLock(folder)
-    present = PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE)
-    prepared = prepare_restore(folder, unchanged, folder / KEY_FILE, present, clock)
+    prepared = prepare(folder, unchanged, clock)
     assert merge_into_prepared(prepared, clock, SYSTEM_ACTOR, leave_present=True).is_known
     assert (prepared.summary.members, prepared.summary.accounts) == (2, 2)
     swap.discard(folder)
@@ -416,9 +431,7 @@ def test_what_was_replaced_of_an_older_release_lacks_its_key(folder: Path, clock
     old = copied(3, tmp_path / "old")[0]
     (old / KEY_FILE).unlink()
     before = contents(old)
-    prepared = prepare_restore(old, file, old / KEY_FILE, None, clock)
-    kept = complete_restore(prepared, clock, LOCAL).kept
-    swap.finish(old, old / KEY_FILE)
+    kept = restore(old, file, clock, is_known=False).kept
     assert kept is not None
     unpacked = unpack_into_folder(kept, tmp_path / "there", clock)
     assert (unpacked.summary is None, contents(tmp_path / "there")) == (False, before)
@@ -461,9 +474,7 @@ def test_a_key_file_with_the_same_key_keeps_its_slots(folder: Path, clock: FakeC
         lose(folder, "database damaged")
     else:
         (folder / DATABASE_FILE).unlink()
-    prepared = prepare_restore(folder, file, folder / KEY_FILE, None, clock)
-    restored = complete_restore(prepared, clock, LOCAL)
-    swap.finish(folder, folder / KEY_FILE)
+    restored = restore(folder, file, clock, is_known=False)
     known = read_key_file(folder / KEY_FILE)
     assert known is not None
     assert (known.slots, restored.kept_key) == (slots, None)
@@ -486,26 +497,11 @@ def test_what_the_restored_one_brought_goes_where_it_is_put_back(folder: Path, c
     file = back_up(folder, clock)
     (folder / "config.toml").unlink()
     (folder / "tls" / "cert.pem").unlink()
-    before, present = contents(folder), PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE)
-    prepared = prepare_restore(folder, file, folder / KEY_FILE, present, clock)
-    kept = complete_restore(prepared, clock, LOCAL).kept
-    swap.finish(folder, folder / KEY_FILE)
-    assert kept is not None
+    before, prepared = contents(folder), prepare(folder, file, clock)
+    restored = complete(prepared, clock)
     assert (folder / "config.toml").exists()
-    undo_restore(prepared, kept)
-    swap.finish(folder, folder / KEY_FILE)
+    put_back(prepared, restored)
     assert contents(folder) == before
-
-
-def test_a_database_that_is_a_link_is_replaced_where_it_lies(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
-    file, real = back_up(folder, clock), tmp_path / "elsewhere.db"
-    (folder / DATABASE_FILE).rename(real)
-    (folder / DATABASE_FILE).symlink_to(real)
-    before = real.read_bytes()
-    restore(folder, file, clock)
-    assert (folder / DATABASE_FILE).readlink() == real
-    assert real.read_bytes() != before
-    Store.open(folder, clock).close()
 
 
 def test_a_backup_of_another_cipher_is_encrypted_anew(folder: Path, clock: FakeClock) -> None:
