@@ -147,9 +147,7 @@ class Accounts:
         self._database.change_many("INSERT INTO account_grants VALUES (?, ?)", rows)
 
     def set_connection(self, account_id: str, connection: Connection) -> None:
-        """Replace the servers and passwords of a mailbox, set its status to `connecting`, and clear its error. Call it
-        inside a transaction.
-        """
+        """Replace the servers and passwords, set `connecting`, and clear the error. Call it inside a transaction."""
         change = {**_connection_columns(connection), "status": "connecting"} | dict.fromkeys(ERROR_COLUMNS)
         self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.c.id == account_id))
 
@@ -183,10 +181,7 @@ class Accounts:
         )
 
     def set_status(self, account_id: str, status: AccountStatus, error: AccountError | None = None) -> None:
-        """Set the status of a mailbox, and its error (None: no error).
-
-        Runs in a transaction of its own. Does nothing if the mailbox was removed.
-        """
+        """Set the status and error of a mailbox, unless it was removed. Runs in a transaction of its own."""
         with self._database.transaction():
             self._database.change(
                 f"{_SET_STATUS}, met_sending = 0 WHERE id = ?", (status, *_error_values(error), account_id)
@@ -214,10 +209,7 @@ class Accounts:
             self._database.change(f"{_SET_STATUS}, met_sending = 1 WHERE {where}", values)
 
     def clear_refused_sending(self, account_id: str) -> None:
-        """Set a mailbox to `ready` if its only error is one from `note_refused_sending`; otherwise change nothing.
-
-        Runs in a transaction of its own.
-        """
+        """Set a mailbox to `ready` if its only error is from `note_refused_sending`. Runs in its own transaction."""
         where = "id = ? AND met_sending = 1 AND status = 'reauth_required'"
         if self._database.value(f"SELECT 1 FROM accounts WHERE {where}", (account_id,)):
             with self._database.transaction():
@@ -346,10 +338,7 @@ class OAuthApps:
         self._database.change(_SAVE_APP, facts)
 
     def remove(self, provider: OAuthProvider) -> None:
-        """Delete the saved OAuth application of a provider. Call it inside a transaction.
-
-        Raises NothingToRemove if none is saved.
-        """
+        """Delete a saved OAuth application. Call it inside a transaction. Raises NothingToRemove if none is saved."""
         if not self._database.run(OAUTH_APPS.delete().where(OAUTH_APPS.c.provider == provider)):
             raise NothingToRemove(what="saved OAuth application")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from mailbox_appliance.clock import Clock, to_millis
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.database import Database
 
 CHUNK = 128 << 10
 _UNFINISHED = -1
@@ -21,9 +21,7 @@ _USE_NOTED_AFTER = 60_000  # Milliseconds: not every read needs to update the ti
 
 
 class PartCache:
-    """Cache of attachments and raw messages, by the message's row number and the MIME part number. Any thread may use
-    it.
-    """
+    """Cache of attachments and raw messages, by message (row number) and MIME part number. Any thread may use it."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
@@ -63,7 +61,8 @@ class PartCache:
         """
         number = self._insert_unfinished(message, part)
         reading = CachedPartReader(self, number, self._write(number, chunks))
-        self._evict(limit)
+        while self.evict_one(limit):
+            pass
         return reading
 
     def _write(self, number: int, chunks: Iterable[bytes]) -> int:
@@ -77,7 +76,7 @@ class PartCache:
             size = 0
             for position, chunk in enumerate(_rechunk(chunks)):
                 with self._database.transaction():
-                    if not self._exists(number):
+                    if self._database.value("SELECT 1 FROM cached_parts WHERE number = ?", (number,)) is None:
                         raise NotFound(what="message")
                     self._database.change("INSERT INTO cached_chunks VALUES (?, ?, ?)", (number, position, chunk))
                 self._database.release_memory()
@@ -99,10 +98,7 @@ class PartCache:
         return size
 
     def read_chunk(self, number: int, position: int) -> bytes | None:
-        """Return a chunk of a cached message part; None if it was deleted.
-
-        `number`: row number of the part. `position`: number of the chunk, from 0.
-        """
+        """Return the chunk at `position` (from 0) of a part (row number); None if it was deleted."""
         sql = "SELECT content FROM cached_chunks WHERE part = ? AND position = ?"
         found: bytes | None = self._database.value(sql, (number, position))
         self._database.release_memory()  # Otherwise each connection keeps pages that are not read again.
@@ -134,49 +130,18 @@ class PartCache:
             self._written.add(number)
         return number
 
-    def _exists(self, number: int) -> bool:
-        return self._database.value("SELECT 1 FROM cached_parts WHERE number = ?", (number,)) is not None
-
     def evict_one(self, limit: int) -> bool:
-        """Delete the least recently used item of the cache that nobody reads, if the cache is larger than `limit`
-        bytes.
-
-        Returns False if nothing was deleted.
-        """
+        """Delete the least recently used item that nobody reads if the cache exceeds `limit` bytes, or return False."""
         with self._database.transaction(), self._lock:
-            if self._total_size() <= limit:
+            if self._database.value("SELECT total(size) FROM cached_parts WHERE size > 0") <= limit:
                 return False
-            for number, _ in self._least_used():
-                if number not in self._read:
-                    self._database.change("DELETE FROM cached_parts WHERE number = ?", (number,))
-                    return True
-        return False
-
-    def _evict(self, limit: int) -> None:
-        """Delete the least recently used items that nobody reads, until the cache is within `limit` bytes."""
-        with self._database.transaction(), self._lock:
-            total = self._total_size()
-            if total <= limit:
-                return
-            for number, size in self._least_used():
-                if total <= limit:
-                    return
-                if number not in self._read:
-                    self._database.change("DELETE FROM cached_parts WHERE number = ?", (number,))
-                    total -= size
-
-    def _total_size(self) -> int:
-        return int(self._database.value("SELECT coalesce(sum(size), 0) FROM cached_parts WHERE size > 0"))
-
-    def _least_used(self) -> list[Row]:
-        return self._database.rows("SELECT number, size FROM cached_parts WHERE size >= 0 ORDER BY used_at, number")
+            rows = self._database.rows("SELECT number FROM cached_parts WHERE size >= 0 ORDER BY used_at, number")
+            oldest = next((number for (number,) in rows if number not in self._read), None)
+            return bool(self._database.change("DELETE FROM cached_parts WHERE number = ?", (oldest,)))
 
 
 class CachedPartReader:
-    """Iterator over the content of a cached attachment or raw message, in chunks of bytes.
-
-    The content stays in the cache until the reader is closed.
-    """
+    """Iterator over the chunks of a cached attachment or raw message, which stays in the cache until it is closed."""
 
     def __init__(self, cache: PartCache, number: int, size: int) -> None:
         self._cache, self._number, self.size = cache, number, size

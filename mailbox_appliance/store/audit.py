@@ -242,10 +242,7 @@ class Audit:
 
     @contextmanager
     def exclusive_check(self) -> Iterator[None]:
-        """Context manager: prevent other checks of the audit log until the block ends.
-
-        Raises LogBeingChecked if a check is running.
-        """
+        """Context manager: prevent other checks of the audit log. Raises LogBeingChecked if one is running."""
         if not self._checking.acquire(blocking=False):
             raise LogBeingChecked(retry_after=_RETRY_CHECK_AFTER)
         try:

@@ -111,10 +111,7 @@ class Credentials:
     def add_session(
         self, member_id: str, token_hash: str, device_name: str, *, logged_in_at: str | None = None
     ) -> Session:
-        """Add a session and return it. Call it inside a transaction.
-
-        `logged_in_at`: timestamp of the sign-in; None means now.
-        """
+        """Add a session that began at the timestamp `logged_in_at` (None: now). Call it inside a transaction."""
         self._delete_ended_sessions()
         at = to_timestamp(self._clock.now())
         session_id, began = new_id("ses"), logged_in_at or at
@@ -140,9 +137,7 @@ class Credentials:
         return tuple(row[0] for row in rows if self._is_live(row[1], row[2]))
 
     def list_sessions(self, member_id: str, current_id: str | None) -> tuple[Session, ...]:
-        """Return the valid sessions of a member, most recently used first. `current_id`: the session to mark as
-        `current`.
-        """
+        """Return a member's valid sessions, most recently used first. `current_id`: the one to mark as `current`."""
         rows = self._database.rows(f"{_LIST_SESSIONS} member_id = ? ORDER BY last_used_at DESC, id DESC", (member_id,))
         return tuple(_to_session(row, current_id) for row in rows if self._is_live(row[4], row[3]))
 
@@ -154,10 +149,7 @@ class Credentials:
         return _to_session(row, current_id)
 
     def remove_sessions(self, member_id: str, keep: str | None = None) -> tuple[str, ...]:
-        """End all sessions of a member except the one with the ID `keep`, and return the IDs of the ended sessions.
-
-        Call it inside a transaction.
-        """
+        """End a member's sessions except `keep`, and return the IDs of the ended ones. Call it inside a transaction."""
         sql = "DELETE FROM sessions WHERE member_id = ? AND id IS NOT ? RETURNING id"
         return tuple(row[0] for row in self._database.rows(sql, (member_id, keep)))
 
@@ -205,8 +197,7 @@ class Credentials:
         try:
             with self._database.transaction():
                 self._database.change(
-                    f"UPDATE {table} SET last_used_at = ? WHERE id = ?",
-                    (to_timestamp(now), credential_id),
+                    f"UPDATE {table} SET last_used_at = ? WHERE id = ?", (to_timestamp(now), credential_id)
                 )
         except DATABASE_ERRORS:  # On a full disk mail can still be read.
             log.exception("credential_use_not_recorded", extra={"credential": credential_id})

@@ -159,10 +159,7 @@ def _add_chore(database: Database, operation_id: str, kind: str, where: str, now
 
 
 def delete_message_bytes(database: Database, operation_id: str) -> None:
-    """Delete the stored message of an operation, unless it is still needed for sending, for Sent or for a draft.
-
-    Call it inside a transaction.
-    """
+    """Delete an operation's message, unless sending, Sent or a draft still needs it. Call it inside a transaction."""
     sql = f"DELETE FROM delivery_messages WHERE operation = ? AND NOT EXISTS ({_BYTES_NEEDED})"
     database.change(sql, (operation_id,))
 
@@ -263,10 +260,7 @@ class Deliveries:
     # --- while sending ------------------------------------------------------------------------------------------------
 
     def begin_sending(self, operation_id: str) -> bool:
-        """Change the status of a scheduled operation from `queued` to `sending`.
-
-        Returns False if the operation is no longer queued or its mailbox is gone.
-        """
+        """Change an operation from `queued` to `sending`; False if it is no longer queued or its mailbox is gone."""
         at = to_timestamp(self._clock.now())
         with self._database.transaction(durable=True):
             begun = self._database.change(
@@ -338,10 +332,7 @@ class Deliveries:
             self._end_delivery(operation_id, ending)
 
     def fail_queued(self, operation_id: str, code: str, warnings: Iterable[str] = ()) -> bool:
-        """Change an operation from `queued` to `failed` without an attempt. `code`: its error code.
-
-        Returns False if the operation is no longer queued.
-        """
+        """Change an operation from `queued` to `failed` without an attempt; False if it is no longer queued."""
         with self._database.transaction(durable=True):
             return self._end_delivery(
                 operation_id, DeliveryOutcome("failed", code, tuple(warnings), came_from="queued")
@@ -418,10 +409,7 @@ class Deliveries:
         return to_work(row, load_message_bytes(self._database, operation_id, row[6]))
 
     def list_sending(self) -> tuple[OpenDelivery, ...]:
-        """Return the operations with the status `sending`, oldest first.
-
-        When the appliance starts, these are the operations that its last stop interrupted.
-        """
+        """Return the operations with the status `sending`, oldest first: at the start, those that were interrupted."""
         # Written exactly as in the partial index of open operations, so that SQLite uses it.
         is_open = "status IN ('queued', 'sending', 'uncertain')"
         sql = f"{SELECT_OPEN} WHERE {is_open} AND status = 'sending' ORDER BY number"
@@ -430,11 +418,7 @@ class Deliveries:
     # --- our copy -----------------------------------------------------------------------------------------------------
 
     def add_copy(self, operation_id: str, sent: SentCopy) -> None:
-        """Add the local copy of a sent message to the mirrored mail, if `succeed` could not. Does nothing if it is
-        there.
-
-        `sent`: folder and content of the copy.
-        """
+        """Add the local copy of a sent message (folder and content) to the mirrored mail, unless it is there."""
         with self._database.transaction(durable=True):
             there = "SELECT 1 FROM messages WHERE id = (SELECT result_id FROM delivery_operations WHERE id = ?)"
             if self._database.value(there, (operation_id,)) is None:

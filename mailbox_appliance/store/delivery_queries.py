@@ -308,10 +308,7 @@ class DeliveryLists:
         return to_delivery(row), warnings_of(row)
 
     def get_sender_id(self, account_id: str, operation_id: str) -> str:
-        """Return the ID of the member who submitted an operation.
-
-        Raises NotFound, also if no response has contained the operation's ID yet.
-        """
+        """Return the ID of the member who submitted an operation. Raises NotFound, also before its ID was shown."""
         sql = "SELECT member_id FROM delivery_operations WHERE id = ? AND account_id = ? AND shown"
         member_id = self._database.value(sql, (operation_id, account_id))
         if member_id is None:
@@ -581,10 +578,7 @@ SELECT ((m.number >> 4) - :from) / :step, count(*)
 
 
 class TrafficHistory:
-    """Counts sent and received messages over time, for charts.
-
-    Time is divided into steps of equal length, numbered from 0 at `since`.
-    """
+    """Counts sent and received messages for charts, by steps of equal length, numbered from 0 at `since`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

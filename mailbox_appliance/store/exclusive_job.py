@@ -80,10 +80,7 @@ class ExclusiveJob:
         self._stays = True
 
     def cancel(self) -> None:
-        """Make the running job, and all later jobs, end with BrokenOff when they next report progress.
-
-        Has no effect after `never_release`.
-        """
+        """End the running and all later jobs with BrokenOff when they next report. No effect after `never_release`."""
         self._is_broken_off = True
 
     def _report(self, now: JobProgress) -> None:

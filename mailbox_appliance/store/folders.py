@@ -82,10 +82,7 @@ class Folders:
         return None if row is None else _to_mirrored(row)
 
     def find(self, account_id: str, name: str) -> MirroredFolder | None:
-        """Return the folder whose ID, role, path or name is `name`, tried in this order; None if none matches.
-
-        It is meant for input by people.
-        """
+        """Return the folder whose ID, role, path or name is `name` (input by people), tried in this order, or None."""
         row = self._database.row(
             f"{_SELECT} WHERE a.id = :account AND (f.id = :name OR f.role = lower(:name) OR f.path = :name"
             # `archive` is the role, while `Archive` may be the name of a folder without that role.
@@ -193,10 +190,7 @@ class Folders:
             self.replace(account_id, (*listed, *kept), roles)
 
     def set_state(self, number: int, state: FolderState) -> None:
-        """Store the sync state of a folder: UIDVALIDITY, UIDNEXT, number of messages and HIGHESTMODSEQ.
-
-        `number`: the folder's row number.
-        """
+        """Store the UIDVALIDITY, UIDNEXT, number of messages and HIGHESTMODSEQ of a folder (row number)."""
         with self._database.transaction():
             sql = (
                 "UPDATE folders SET uidvalidity = ?, uidnext = ?, exists_count = ?, highestmodseq = ? WHERE number = ?"
@@ -233,16 +227,13 @@ class Folders:
 
     def _remove_folder(self, account: int, number: int, kept: set[str]) -> None:
         """The messages are kept for now in another folder, marked `gone`. `kept`: paths of the folders that stay."""
-        self._empty_folder(account, number, kept)
-        with self._database.transaction():
-            self._database.change("DELETE FROM folders WHERE number = ?", (number,))
-
-    def _empty_folder(self, account: int, number: int, kept: set[str]) -> None:
         refuge = self._database.value(_REFUGE, (account, as_json(kept)))
         if refuge is None:
             moves.delete_folder_messages(self._database, number)
         else:
             moves.evacuate_folder(self._database, number, refuge)
+        with self._database.transaction():
+            self._database.change("DELETE FROM folders WHERE number = ?", (number,))
 
     def _set_labels(self, account: int, listed: Sequence[ListedFolder]) -> bool:
         """Returns True if the mailbox had no folders for labels before."""

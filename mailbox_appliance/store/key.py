@@ -87,10 +87,7 @@ class FileSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
 
 
 class PassphraseSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="passphrase"):
-    """A way to unlock the master key in a key file: it is encrypted with a passphrase (Argon2id).
-
-    `t`: iterations, `m`: memory in KiB, `p`: lanes.
-    """
+    """The master key encrypted with a passphrase (Argon2id). `t`: iterations, `m`: memory in KiB, `p`: lanes."""
 
     kdf: Annotated[str, Meta(pattern="^argon2id$")]
     t: Annotated[int, Meta(ge=1, le=10)]
@@ -159,10 +156,7 @@ def wrap_with_kek(key: "StoreKey", passphrase: str) -> tuple[PassphraseSlot, byt
 
 
 def wrap_with_keyring(key: "StoreKey", kek: bytes) -> KeyringSlot:
-    """Return a key slot (a way to unlock the key) that contains the master key encrypted with the key in the keychain.
-
-    `kek`: that key, from `load_keyring_kek`.
-    """
+    """Return a key slot with the master key encrypted with `kek`, the key in the keychain (`load_keyring_kek`)."""
     empty = KeyringSlot(keyring.SERVICE, _name_in_keychain(key.store_id), secrets.token_bytes(12), bytes(48))
     return msgspec.structs.replace(empty, wrapped=_seal(kek, empty, key))
 
@@ -441,10 +435,7 @@ _MAX_KEY_FILE_SIZE = 64 * 1024
 
 @dataclass(frozen=True)
 class StoreKey:
-    """The unlocked master key of a store, with the store's ID, cipher and salt.
-
-    `salt`: the first 16 bytes of the database file in hex; None if unknown.
-    """
+    """The unlocked master key of a store. `salt`: the first 16 bytes of the database in hex; None if unknown."""
 
     master: bytes = field(repr=False)
     store_id: str

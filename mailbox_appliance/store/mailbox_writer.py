@@ -494,10 +494,7 @@ class MailboxWriter:
         return self._add(folder, batch, LARGE if large else WHOLE)
 
     def add_bodies(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], *, large: bool = False) -> None:
-        """Add the bodies of messages that are stored in this folder without one, and skip all others.
-
-        `large`: the messages come without their attachments.
-        """
+        """Add missing bodies to stored messages of this folder; skip all others. `large`: without the attachments."""
         ready = _prepare_batch(batch)
         with self._database.transaction():
             account = self._find_account(folder.number)
@@ -525,21 +522,13 @@ class MailboxWriter:
                 self.set_uid(copy.message_id, None)
 
     def drop_pending(self, message_id: str) -> None:
-        """Delete a draft or sent copy that the server does not have, because another row of the same message replaces
-        it.
-
-        Call it inside a transaction.
-        """
+        """Delete a draft or sent copy that another row replaces and the server lacks. Call it inside a transaction."""
         number = self._database.value("SELECT number FROM messages WHERE id = ? AND uid IS NULL", (message_id,))
         if number is not None:
             moves.delete_messages(self._database, [number])
 
     def replace_source(
-        self,
-        message_id: str,
-        message: FetchedMessage,
-        parsed: ParsedMessage,
-        into: MirroredFolder | None = None,
+        self, message_id: str, message: FetchedMessage, parsed: ParsedMessage, into: MirroredFolder | None = None
     ) -> None:
         """Replace the content of a draft, and keep its ID. Raises NotFound.
 

@@ -80,10 +80,7 @@ class Members:
         return found
 
     def has_legacy_passwords(self) -> bool:
-        """Whether any member still has a password hash of release 0.10; a sign-in replaces it.
-
-        Such a hash takes a different time to verify.
-        """
+        """Whether any member still has a password hash of release 0.10, which takes another time to verify."""
         return self._database.value(_LEGACY) is not None
 
     def add(self, *, name: str, email: str, role: Role, password_hash: str | None) -> Member:
@@ -129,9 +126,7 @@ class Members:
     def set_password(self, member_id: str, password_hash: str) -> None:
         """Store the hash of a new password. Call it inside a transaction."""
         at = to_timestamp(self._clock.now())
-        self._database.run(
-            MEMBERS.update(password_hash=password_hash, updated_at=at).where(MEMBERS.c.id == member_id),
-        )
+        self._database.run(MEMBERS.update(password_hash=password_hash, updated_at=at).where(MEMBERS.c.id == member_id))
 
     def remove(self, member_id: str) -> None:
         """Delete a member with their sessions, keys, invitations and grants. Call it inside a transaction.

@@ -143,10 +143,7 @@ def find_attachment(packed: str, attachment_id: str) -> tuple[Attachment, str] |
 
 
 def resize_attachments(packed: str, sizes: Mapping[tuple[str, str], int]) -> str | None:
-    """Return `packed` (from `pack_attachments`) with corrected sizes; None if no size changed.
-
-    `sizes`: bytes by MIME part number and media type.
-    """
+    """Return `packed` with corrected sizes (bytes by MIME part number and media type); None if no size changed."""
     found = decode_json(packed, _Attachments)
     changed = [
         msgspec.structs.replace(one, size_bytes=sizes.get((one.part, one.mime_type), one.size_bytes)) for one in found
@@ -328,10 +325,7 @@ class Messages:
         return tuple(map(to_message, page)), page[-1][0] if len(rows) > limit else None
 
     def find_thread(self, account_id: str, message_ids: Iterable[str]) -> str | None:
-        """Return the ID of the thread to which the first known of these Message-IDs belongs; None if none is known.
-
-        `message_ids`: canonical Message-IDs.
-        """
+        """Return the ID of the thread of the first known of these canonical Message-IDs; None if none is known."""
         for message_id in message_ids:
             found = self._database.value(
                 "SELECT t.id FROM thread_links l JOIN threads t ON t.number = l.thread JOIN accounts a"

@@ -232,27 +232,21 @@ def reattach_messages(
         for sighting in {each.uid: each for each in sightings}.values()
         if sighting.uid not in taken or (sighting.provider_id and sighting.provider_id == taken[sighting.uid])
     ]
-    pairs = _match_by_provider(database, account, new)
+    named = {sighting.provider_id: sighting for sighting in new if sighting.provider_id is not None}
+    rows: dict[str, int] = dict(database.rows(_NUMBERS_BY_PROVIDER, (as_json(named), account)) if named else ())
+    pairs = [(named[provider_id], number) for provider_id, number in rows.items()]
     known = {seen.uid for seen, _ in pairs}
     by_marks = _match_by_fingerprint(
         database, account, folder, [sighting for sighting in new if sighting.uid not in known]
     )
     pairs += by_marks
-    rows = [(folder, seen.uid, flag_bits(seen.flags), pack_keywords(seen.flags), number) for seen, number in pairs]
-    database.change_many(_REATTACH, rows)
+    found = [(folder, seen.uid, flag_bits(seen.flags), pack_keywords(seen.flags), number) for seen, number in pairs]
+    database.change_many(_REATTACH, found)
     told = [
         ProviderIds(number, seen.provider_id, seen.provider_thread_id) for seen, number in by_marks if seen.provider_id
     ]
     set_provider_ids(database, account, told)
     return frozenset(seen.uid for seen, _ in pairs)
-
-
-def _match_by_provider(
-    database: Database, account: int, sightings: Sequence[MessageIdentity]
-) -> list[tuple[MessageIdentity, int]]:
-    named = {sighting.provider_id: sighting for sighting in sightings if sighting.provider_id is not None}
-    rows: dict[str, int] = dict(database.rows(_NUMBERS_BY_PROVIDER, (as_json(named), account)) if named else ())
-    return [(named[provider_id], number) for provider_id, number in rows.items()]
 
 
 def _match_by_fingerprint(
@@ -331,10 +325,7 @@ def purge_gone(database: Database, account: int, before: Collection[int] | None)
 
 
 def list_gone(database: Database, account: int) -> frozenset[int]:
-    """Return the row numbers of messages that are missing from their folder and were not found in another one yet.
-
-    `account`: row number of the mailbox.
-    """
+    """Return the row numbers of a mailbox's messages that are missing from their folder and not found yet."""
     rows = database.rows("SELECT number FROM messages WHERE account = ? AND gone = 1", (account,))
     return frozenset(row[0] for row in rows)
 
@@ -374,7 +365,7 @@ def free_numbers(database: Database, moments: Sequence[int]) -> list[int]:
     """Return an unused row number for each message's date (milliseconds). Call it inside a transaction."""
     wanted = [first_number(millis) for millis in moments]
     taken = {row[0] for row in database.rows(_TAKEN_NUMBERS, (as_json(set(wanted)),))}
-    return _NumberAllocator(database, taken).allocate(wanted)
+    return [*map(_NumberAllocator(database, taken).allocate, wanted)]
 
 
 _TAKEN_NUMBERS = "SELECT m.number FROM json_each(?) j CROSS JOIN messages m ON m.number = j.value"
@@ -385,10 +376,7 @@ class _NumberAllocator:
         self._database, self._taken = database, taken
         self._next: dict[int, int] = {}  # first number of a second -> number to continue the search from
 
-    def allocate(self, wanted: Sequence[int]) -> list[int]:
-        return [self._allocate_one(first) for first in wanted]
-
-    def _allocate_one(self, first: int) -> int:
+    def allocate(self, first: int) -> int:
         number = first
         if first in self._taken:
             number = self._find_free_after(self._next.get(first, first))

@@ -225,10 +225,7 @@ def check_opens_with(file: Path, key: StoreKey) -> None:
 
 @contextmanager
 def open_immutable(file: Path, key: StoreKey) -> Iterator[apsw.Connection]:
-    """Yield a read-only connection to a database; no file is created or changed. The connection is closed at the end.
-
-    Its write-ahead log is not read.
-    """
+    """Yield a read-only connection to a database, without its log; no file is created or changed."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     with closing(apsw.Connection(f"{file.absolute().as_uri()}?immutable=1", flags=flags)) as connection:
         set_cipher_key(connection, key.cipher, key.derive("database"))

@@ -115,22 +115,13 @@ class DeliverySchedule:
         )
         return tuple(
             UncertainDelivery(
-                row[0],
-                row[1],
-                row[2],
-                decode_json(row[3], Envelope).recipients,
-                from_millis(row[4]),
-                row[5],
-                row[6],
+                row[0], row[1], row[2], decode_json(row[3], Envelope).recipients, from_millis(row[4]), row[5], row[6]
             )
             for row in rows
         )
 
     def schedule_evidence(self, operation_id: str, next_at: datetime | None) -> None:
-        """Record that the message of an uncertain operation was searched for and not found.
-
-        `next_at`: time of the next search; None: do not search again.
-        """
+        """Record a vain search for an uncertain operation's message. `next_at`: time of the next one; None: no more."""
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET evidence_next_at = ?, evidence_looks = evidence_looks + 1"
@@ -235,9 +226,7 @@ class SentCopies:
             )
 
     def await_provider(self, operation_id: str, seconds: float) -> None:
-        """Plan when to look again for a copy that the provider itself will file: `seconds` from now. Adds no
-        warning.
-        """
+        """Plan when to look again for a copy that the provider itself will file: `seconds` from now."""
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"

@@ -52,10 +52,7 @@ def find_label_folders(database: Database, account: int, names: Sequence[str]) -
 
 
 def sort_rarest_first(database: Database, folders: Sequence[int]) -> tuple[int, ...]:
-    """Return these folders by their number of messages, the smallest first.
-
-    `folders`: row numbers of folders that stand for labels.
-    """
+    """Return folders (row numbers) that stand for labels by their number of messages, the smallest first."""
     if len(folders) < 2:
         return tuple(folders)
     return tuple(sorted(folders, key=lambda number: int(database.value(_COUNT_LABELED, (number, _MAX_COUNTED)))))
@@ -192,14 +189,10 @@ class QueryPlanner:
 
     def has_few_in_folders(self, place: SearchPlace) -> bool:
         """Whether the folders of a place together have at most `SearchLimits.folders` messages."""
-        if place.shown:
-            sql = f"SELECT 1 FROM message_labels WHERE {in_condition('folder', place.shown)} LIMIT ?"
-            count = self._database.value(f"SELECT count(*) FROM ({sql})", (*place.shown, self._limits.folders + 1))
-            return bool(count <= self._limits.folders)
-        within = (
-            f"SELECT 1 FROM messages INDEXED BY messages_folder WHERE {in_condition('folder', place.folders)} LIMIT ?"
-        )
-        count = self._database.value(f"SELECT count(*) FROM ({within})", (*place.folders, self._limits.folders + 1))
+        table = "message_labels" if place.shown else "messages INDEXED BY messages_folder"
+        folders = place.shown or place.folders
+        within = f"SELECT 1 FROM {table} WHERE {in_condition('folder', folders)} LIMIT ?"
+        count = self._database.value(f"SELECT count(*) FROM ({within})", (*folders, self._limits.folders + 1))
         return bool(count <= self._limits.folders)
 
     def has_few_by_date(self, account: int, wanted: MessageFilter) -> bool:
@@ -526,21 +519,14 @@ class Search:
     ) -> list[int]:
         accounts = [place.account for place in places]
         conditions, values = self._conditions(places, wanted)
-        if len(accounts) == 1:
-            join, joined = (
-                "CROSS JOIN messages m INDEXED BY messages_account ON m.account = ? AND m.number = x.rowid",
-                accounts,
-            )
-        else:
-            join, joined = (
-                "CROSS JOIN messages m ON m.number = x.rowid AND " + in_condition("m.account", accounts),
-                accounts,
-            )
+        join = "CROSS JOIN messages m INDEXED BY messages_account ON m.account = ? AND m.number = x.rowid"
+        if len(accounts) > 1:
+            join = f"CROSS JOIN messages m ON m.number = x.rowid AND {in_condition('m.account', accounts)}"
         sql = (
             f"SELECT x.rowid FROM message_index x {join} WHERE x.message_index MATCH ? AND x.rowid < ?"
             f"{''.join(f' AND {one}' for one in conditions)} ORDER BY x.rowid DESC LIMIT ?"
         )
-        return [number for (number,) in self._database.rows(sql, (*joined, match, below, *values, limit))]
+        return [number for (number,) in self._database.rows(sql, (*accounts, match, below, *values, limit))]
 
     def _conditions(self, places: Sequence[SearchPlace], wanted: MessageFilter) -> tuple[list[str], list[object]]:
         conditions, values = flag_conditions(wanted, "m."), list[object]()

@@ -108,10 +108,7 @@ def test_what_sync_finds_out_is_shown(store: Store, mailbox: Mailbox) -> None:
     store.accounts.set_status(mailbox.id, "reauth_required", AccountError(code="authentication_failed", message="No."))
     store.accounts.set_capabilities(mailbox.id, AccountCapabilities(move=True, idle=True))
     found = store.accounts.get(mailbox.id)
-    assert (found.status, found.error) == (
-        "reauth_required",
-        AccountError(code="authentication_failed", message="No."),
-    )
+    assert (found.status, found.error) == ("reauth_required", AccountError(code="authentication_failed", message="No."))
     assert found.capabilities == AccountCapabilities(move=True, idle=True)
     assert found.folders == FolderRoles(sent="Sent", spam="Junk")
     store.accounts.set_status(mailbox.id, "ready")
@@ -127,11 +124,7 @@ def test_who_reaches_a_mailbox(store: Store) -> None:
     grant(store, granted, friend)
     with store.database.transaction():
         store.database.change("UPDATE accounts SET shared_with_all = 1 WHERE id = ?", (shared.id,))
-    reached = {
-        owner: (private.id, granted.id, shared.id),
-        friend: (granted.id, shared.id),
-        stranger: (shared.id,),
-    }
+    reached = {owner: (private.id, granted.id, shared.id), friend: (granted.id, shared.id), stranger: (shared.id,)}
     for member, expected in reached.items():
         assert tuple(account.id for account in store.accounts.list_reachable(member)) == expected
         for mailbox in (private, granted, shared):

@@ -106,21 +106,14 @@ MEDDLING: list[tuple[str, tuple[str, ...], int]] = [
     ("row dropped", ("DELETE FROM audit_events WHERE number = 3",), 3),
     (
         "row dropped, the rest moved up",
-        (
-            "DELETE FROM audit_events WHERE number = 3",
-            "UPDATE audit_events SET number = number - 1 WHERE number > 3",
-        ),
+        ("DELETE FROM audit_events WHERE number = 3", "UPDATE audit_events SET number = number - 1 WHERE number > 3"),
         3,
     ),
     ("last row cut off", ("DELETE FROM audit_events WHERE number = 5",), 5),
     ("last rows cut off", ("DELETE FROM audit_events WHERE number > 3",), 4),
     ("all rows gone", ("DELETE FROM audit_events",), 1),
     ("two rows changed about", (set_row(3, "number = 99"), set_row(4, "number = 3"), set_row(99, "number = 4")), 3),
-    (
-        "row added below the first, which was dropped",
-        ("UPDATE audit_events SET number = 0 WHERE number = 1",),
-        0,
-    ),
+    ("row added below the first, which was dropped", ("UPDATE audit_events SET number = 0 WHERE number = 1",), 0),
     ("head and count forgotten", ("DELETE FROM meta WHERE name LIKE 'audit%'",), 1),
     (
         "all rows gone, head and count with them",
@@ -202,11 +195,7 @@ def test_replacing_a_row_is_found_where_no_trigger_sees_it(store: Store, audit: 
 
 
 def test_rows_that_follow_do_not_hide_those_that_were_cut_off(store: Store, audit: Audit) -> None:
-    tamper(
-        store,
-        "DELETE FROM audit_events WHERE number > 3",
-        "UPDATE meta SET value = '3' WHERE name = 'audit_count'",
-    )
+    tamper(store, "DELETE FROM audit_events WHERE number > 3", "UPDATE meta SET value = '3' WHERE name = 'audit_count'")
     audit.record(SYSTEM_ACTOR, "something")
     audit.record(SYSTEM_ACTOR, "something else")
     assert first_broken(audit) == 4

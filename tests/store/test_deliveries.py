@@ -12,12 +12,7 @@ from tests.store.mail import Mailbox, add_member
 
 
 def accept(
-    store: Store,
-    mailbox: Mailbox,
-    key: str = "key",
-    text: str = "t",
-    member: str = "",
-    warnings: tuple[str, ...] = (),
+    store: Store, mailbox: Mailbox, key: str = "key", text: str = "t", member: str = "", warnings: tuple[str, ...] = ()
 ) -> str:
     """Accept an operation whose message has a Bcc."""
     ada, bob, eve = (Address(email=f"{name}@example.test") for name in ("ada", "bob", "eve"))

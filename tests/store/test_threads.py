@@ -153,10 +153,7 @@ BY_SUBJECT: dict[str, tuple[dict[str, tuple[float, ParsedMessage]], set[str]]] =
         {"a": (5, parsed("<a@x>", subject="Hello")), "b": (1, parsed("<b@x>", subject="Re: Hello"))},
         {"a", "b"},
     ),
-    "no subject": (
-        {"a": (0, parsed("<a@x>", subject="")), "b": (1, parsed("<b@x>", subject="Re:"))},
-        {"a", "b"},
-    ),
+    "no subject": ({"a": (0, parsed("<a@x>", subject="")), "b": (1, parsed("<b@x>", subject="Re:"))}, {"a", "b"}),
     "two conversations of one subject": (
         {
             "a": (0, parsed("<a@x>", subject="Lunch")),

@@ -328,10 +328,7 @@ class Backups:
         return tuple(gone)
 
     def stop(self, within: float = 5.0) -> None:
-        """End a running backup or verification, and wait up to `within` seconds for the backup to end.
-
-        All later backups and verifications fail.
-        """
+        """End all backups and verifications from now on; wait up to `within` seconds for a running backup."""
         self._stopping.set()
         if self._making.acquire(timeout=within):
             self._making.release()

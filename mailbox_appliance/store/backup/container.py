@@ -209,9 +209,7 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AuditEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The end of an audit log: its number of rows, and the HMAC of the last one, which also covers all rows
-    before it.
-    """
+    """The end of an audit log: its number of rows, and the HMAC of the last one, which covers all earlier ones."""
 
     count: Count
     head: Annotated[str, Meta(max_length=200)]
@@ -382,10 +380,7 @@ _KEY_IN_OTHER_KEYCHAIN = "its key is in the keychain of the computer that made i
 
 
 def derive_stream_key(salt: str, master: bytes, kek: bytes) -> bytes:
-    """Derive the key of the encrypted sections.
-
-    `master`: the store's master key. `kek`: the key derived from the backup's own passphrase; empty if it has none.
-    """
+    """Derive the key of the encrypted sections. `kek`: from the backup's own passphrase; empty if it has none."""
     return HKDF(algorithm=SHA256(), length=32, salt=bytes.fromhex(salt), info=b"mailbox-appliance backup").derive(
         master + kek
     )
@@ -486,10 +481,7 @@ def write_container(
 
 
 def read_manifest(file: Path) -> Manifest:
-    """Return the manifest of a backup. Without a key, this cannot detect a forged manifest.
-
-    Raises NotABackup, BackupNewer, BackupTruncated, BackupAltered.
-    """
+    """Return the manifest of a backup, unchecked. Raises NotABackup, BackupNewer, BackupTruncated, BackupAltered."""
     with _open_backup(file) as stream:
         return read_header(file, stream)[0]
 
@@ -565,10 +557,7 @@ class Container:
         return b"".join(self.pieces(name))
 
     def pieces(self, name: SectionName) -> Iterator[bytes]:
-        """Yield the content of a section in pieces.
-
-        Each piece is authentic. After the last piece, BackupAltered is raised if the digest of the section is wrong.
-        """
+        """Yield the authentic pieces of a section. Raises BackupAltered at its end if its digest is wrong."""
         begins, section = self._section(name)
         digest = hashlib.sha256()
         for piece in self._open(name, begins, begins + section.size):
@@ -606,10 +595,7 @@ class _SectionReader:
         return Section(self._name, self._size, self._digest.hexdigest())
 
     def read_into(self, buffer: memoryview) -> int:
-        """Read the next bytes into a buffer, and return how many; 0 at the end.
-
-        Bytes that were appended to the file after it was opened are not read.
-        """
+        """Read the next bytes, and return how many; 0 at the end. Bytes that are appended later are not read."""
         part = buffer[: self._left]
         with part[: self._stream.readinto(part)] as found:  # type: ignore[attr-defined]
             self._digest.update(found)

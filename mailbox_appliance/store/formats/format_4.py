@@ -235,9 +235,7 @@ class TableCopy:
 
     @property
     def differing_sql(self) -> str:
-        """The SQL query for the key of one row that is missing or differs in the new table; no result means that all
-        are equal.
-        """
+        """The SQL query for the key of one row that is missing or differs in the new table; no result if none does."""
         joined = " AND ".join(f"n.{key} = {self.columns[key]}" for key in self.keys)
         differ = " OR ".join(f"n.{column} IS NOT {value}" for column, value in self.columns.items())
         return (
@@ -261,13 +259,7 @@ _NOT_OF_THE_LOG = "o.name NOT IN ('audit_count', 'audit_head')"
 _SHOWN_TO_KEY = f"CASE WHEN o.used_at IS NULL THEN {credentials.SHOWN_TO_UNKNOWN} ELSE 0 END"
 #: In this order: the owner of a row comes before the row.
 TABLE_COPIES = (
-    TableCopy(
-        "meta",
-        _same_columns("name", "value"),
-        ("name",),
-        where=_NOT_OF_THE_LOG,
-        where_new=_NOT_OF_THE_LOG,
-    ),
+    TableCopy("meta", _same_columns("name", "value"), ("name",), where=_NOT_OF_THE_LOG, where_new=_NOT_OF_THE_LOG),
     TableCopy("settings", _same_columns("name", "value"), ("name",)),
     TableCopy(
         "members",
@@ -280,8 +272,7 @@ TABLE_COPIES = (
     TableCopy(
         "sessions",
         _same_columns(
-            *("id", "member_id", "token_hash", "device_name", "created_at", "last_used_at"),
-            logged_in_at="o.created_at",
+            *("id", "member_id", "token_hash", "device_name", "created_at", "last_used_at"), logged_in_at="o.created_at"
         ),
         order="o.created_at, o.id",
     ),
@@ -318,8 +309,7 @@ TABLE_COPIES = (
     TableCopy(
         "legacy_idempotency",
         _same_columns(
-            *("credential_id", "request_hash", "status", "response_body", "expires_at"),
-            idempotency_key="o.key",
+            *("credential_id", "request_hash", "status", "response_body", "expires_at"), idempotency_key="o.key"
         ),
         ("credential_id", "idempotency_key"),
         where="o.expires_at > :now",

@@ -114,7 +114,9 @@ def copy_deliveries(database: Database, now: datetime) -> None:
     converted.
     """
     for send in _read_deliveries(database):
-        _write_delivery(database, send, now)
+        values, composed = _delivery_values(send, now)
+        database.change(_INSERT, values)
+        _write_message(database, send.facts["id"], composed)
 
 
 def rehearse_deliveries(database: Database, now: datetime) -> None:
@@ -124,10 +126,7 @@ def rehearse_deliveries(database: Database, now: datetime) -> None:
 
 
 def list_rejected(database: Database) -> list[str]:
-    """Return the IDs of queued operations that cannot be sent and become failed.
-
-    For scheduled messages, these are the schedule IDs.
-    """
+    """Return the IDs, or schedule IDs, of queued operations that cannot be sent and become failed."""
     sql = f"SELECT coalesce(o.schedule_id, o.id) FROM older_delivery_operations o WHERE {_UNSENDABLE} ORDER BY 1"
     return [row[0] for row in database.rows(sql)]
 
@@ -143,12 +142,6 @@ def _read_deliveries(database: Database) -> Iterator[OldDelivery]:
             sql = "SELECT substr(message, 1, ?) FROM older_delivery_operations WHERE id = ?"
             yield OldDelivery(facts, database.value(sql, (length, operation)))
         after = batch[-1][0]
-
-
-def _write_delivery(database: Database, send: OldDelivery, now: datetime) -> None:
-    values, composed = _delivery_values(send, now)
-    database.change(_INSERT, values)
-    _write_message(database, send.facts["id"], composed)
 
 
 def _delivery_values(send: OldDelivery, now: datetime) -> tuple[dict[str, Any], ComposedMessage | None]:
@@ -179,7 +172,10 @@ def _delivery_values(send: OldDelivery, now: datetime) -> tuple[dict[str, Any], 
     if composed is not None:
         values["message_id_header"] = composed.message_id
     if status == "queued":
-        values |= _schedule_values(facts)
+        # Without a time to send, it is due since its creation.
+        values["send_at"] = facts["send_at"] or facts["created_at"]
+        values["next_attempt_at"] = to_millis(from_timestamp(values["send_at"]))
+        values["schedule_id"] = facts["schedule_id"] or new_id("sch")
     return values, composed
 
 
@@ -190,13 +186,6 @@ def _write_message(database: Database, operation: str, composed: ComposedMessage
         return
     sql = "SELECT id, message, x'' FROM older_delivery_operations WHERE id = ? AND message IS NOT NULL"
     database.change(f"INSERT INTO main.delivery_messages {sql}", (operation,))
-
-
-def _schedule_values(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the scheduling columns of a queued operation. Without a time to send, it is due since its creation."""
-    send_at = facts["send_at"] or facts["created_at"]
-    due, schedule = to_millis(from_timestamp(send_at)), facts["schedule_id"] or new_id("sch")
-    return {"send_at": send_at, "next_attempt_at": due, "schedule_id": schedule}
 
 
 def _compose_open(send: OldDelivery) -> ComposedMessage:

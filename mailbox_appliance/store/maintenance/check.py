@@ -225,11 +225,7 @@ _CONSISTENCY_RULES: tuple[tuple[str, str, str], ...] = (
         "messages m LEFT JOIN bodies b ON b.number = m.number WHERE b.number IS NULL",
     ),
     ("mailbox_differs", "{} messages are in a folder or thread of another mailbox", _OF_OTHER_MAILBOX),
-    (
-        "labels_differ",
-        "{} entries of messages in label folders are missing or wrong",
-        _LABEL_DIFFERENCES,
-    ),
+    ("labels_differ", "{} entries of messages in label folders are missing or wrong", _LABEL_DIFFERENCES),
     ("parts_incomplete", "{} cached attachments are incomplete", _INCOMPLETE_PARTS),
 )
 # In one statement, so that both counts are of one moment.

@@ -22,13 +22,7 @@ from pathlib import Path
 import apsw
 
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.errors import (
-    Conflict,
-    KeychainLocked,
-    PassphraseNeeded,
-    ReplacedUnopened,
-    StoreUnusable,
-)
+from mailbox_appliance.errors import Conflict, KeychainLocked, PassphraseNeeded, ReplacedUnopened, StoreUnusable
 from mailbox_appliance.model.backups import BackupSummary, Progress
 from mailbox_appliance.store import files as store_files
 from mailbox_appliance.store.audit import Actor, Audit
@@ -211,12 +205,7 @@ def _merge_present(database: Database, prepared: PreparedRestore, clock: Clock, 
     leave_log = leave_present and wal_path(present).exists()
     try:
         return merge_present(
-            database,
-            present,
-            prepared.key,
-            clock.now(),
-            is_pre_restore=prepared.is_pre_restore,
-            leave_log=leave_log,
+            database, present, prepared.key, clock.now(), is_pre_restore=prepared.is_pre_restore, leave_log=leave_log
         )
     except (apsw.CorruptError, apsw.NotADBError):  # Damage may be the reason for the restore.
         log.exception("restore_without_merge")

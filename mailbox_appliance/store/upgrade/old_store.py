@@ -94,10 +94,7 @@ class OldStore:
         return {table: self.database.value(f"SELECT count(*) FROM {OLD_SCHEMA}.{table}") for table in promised}
 
     def require_sound(self, tell: Progress) -> None:
-        """Check every page, reference and value of the old store. Raises StoreDamaged with the reason.
-
-        `tell`: reports progress.
-        """
+        """Check every page, reference and value of the old store. Raises StoreDamaged. `tell`: reports progress."""
         total = len(format_4.COLUMNS_BY_FORMAT[self.number]) + 1
         tell("checking the old store", 0, total)
         with self._failures_as_damage():
@@ -241,10 +238,7 @@ def require_not_in_use(file: Path) -> None:
 
 
 def file_state(file: Path) -> tuple[tuple[int, int] | None, ...]:
-    """Return a value that changes when the database or its write-ahead log is written; for comparison only.
-
-    An empty log is the same as none.
-    """
+    """Return a value that changes when a database or its log is written. An empty log is the same as none."""
     return tuple(
         (found.st_size, found.st_mtime_ns) if (found := _stat(path)) is not None and found.st_size else None
         for path in (file, wal_path(file))

@@ -35,12 +35,7 @@ from mailbox_appliance.store.open_file import (
     require_complete,
     wal_path,
 )
-from mailbox_appliance.store.upgrade.old_store import (
-    OldStore,
-    attach_old_store,
-    file_state,
-    require_not_in_use,
-)
+from mailbox_appliance.store.upgrade.old_store import OldStore, attach_old_store, file_state, require_not_in_use
 from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
 
 # --- Filling a new store from the attached old one, and comparing the two ---
