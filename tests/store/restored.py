@@ -113,6 +113,7 @@ class Restoring:
         self.clock = FakeClock()
         self.folder, self.present = folder / "restored", folder / "present"
         self.carried = MergeResult(is_known=False)
+        self._restored: Store | None = None
 
     def run(self, before: Act, since: Act, *, with_present: bool = True) -> tuple[Store, People]:
         """Fill a store, back it up, let time pass and events happen, and restore; return the store, open."""
@@ -154,4 +155,14 @@ class Restoring:
             self.carried = merge_present(store.database, self.present / DATABASE_FILE, key, now)
         else:
             self.carried = merge_nothing(store.database, now)
+        self._restored = store
         return store
+
+    def close(self) -> None:
+        """Close the restored store."""
+        if self._restored is not None:
+            self._restored.close()
+
+
+def nothing(store: Store, people: People, clock: FakeClock) -> None:
+    """Do nothing."""

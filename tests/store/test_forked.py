@@ -1,7 +1,6 @@
 """If neither store is the later one, operations ended in either stay ended, and keys revoked in either stay revoked."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -10,17 +9,7 @@ from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox, connection
-from tests.store.restored import HOUR, Act, People, Restoring, accept, add_key, add_session, lets_in
-
-
-@pytest.fixture
-def restoring(tmp_path: Path) -> Restoring:
-    return Restoring(tmp_path)
-
-
-def nothing(store: Store, people: People, clock: FakeClock) -> None:
-    """Do nothing."""
-
+from tests.store.restored import HOUR, Act, People, Restoring, accept, add_key, add_session, lets_in, nothing
 
 # --- deliveries -------------------------------------------------------------------------------------------------------
 
@@ -118,7 +107,6 @@ def test_of_a_send_the_store_counts_that_knows_more(restoring: Restoring) -> Non
         assert chores == (["keep_draft"] if is_given_back else []), row
         steps = store.database.value("SELECT count(*) FROM delivery_phases WHERE operation = ?", (operation,))
         assert steps == {"succeeded": 4, "canceled": 1, "queued": 1}.get(one, steps), row
-    store.close()
 
 
 def test_what_is_over_keeps_no_bytes_that_the_other_store_still_needs(restoring: Restoring) -> None:
@@ -131,7 +119,6 @@ def test_what_is_over_keeps_no_bytes_that_the_other_store_still_needs(restoring:
 
     store, people = restoring.run_forked(together, ours, nothing)
     assert not store.deliveries.get_work(people.more["op-0"]).wire
-    store.close()
 
 
 @pytest.mark.parametrize("side", [0, 1], ids=["backup", "present"])
@@ -152,7 +139,6 @@ def test_a_key_that_each_used_by_itself_names_what_is_over(restoring: Restoring,
     assert found.delivery.operation_id == people.more["over"]
     assert store.deliveries.find(people.more["open"]) is None
     assert store.database.rows("PRAGMA foreign_key_check") == []
-    store.close()
 
 
 # --- everything else --------------------------------------------------------------------------------------------------
@@ -201,7 +187,6 @@ def test_everything_else_is_as_in_the_backup(restoring: Restoring) -> None:
     store.audit.record(SYSTEM_ACTOR, "backup.restore")
     assert [event.target and event.target.id for event in store.audit.list(None, 2)[0]] == [None, "restored"]
     assert store.audit.verify().broken is None
-    store.close()
 
 
 def test_somebody_can_administrate(restoring: Restoring) -> None:
@@ -213,4 +198,3 @@ def test_somebody_can_administrate(restoring: Restoring) -> None:
 
     store, people = restoring.run_forked(nothing, ours, nothing)
     assert [store.members.get_password_hash(one) for one in (people.ada, people.bob)] == ["ada-1", None]
-    store.close()

@@ -199,8 +199,7 @@ def say(store: Store, values: Values) -> None:
 
 @pytest.mark.parametrize(("then", "now"), [(OFF, ON), (ON, OFF), (ON, OTHERWISE), (OTHERWISE, ON), (ON, ON)])
 @pytest.mark.parametrize("is_known", [True, False], ids=["present", "none"])
-def test_https_is_offered_as_now(tmp_path: Path, then: Values, now: Values, *, is_known: bool) -> None:
-    restoring = Restoring(tmp_path)
+def test_https_is_offered_as_now(restoring: Restoring, then: Values, now: Values, *, is_known: bool) -> None:
     store, _ = restoring.run(
         lambda store, _people, _clock: say(store, then),
         lambda store, _people, _clock: say(store, now),
@@ -209,7 +208,6 @@ def test_https_is_offered_as_now(tmp_path: Path, then: Values, now: Values, *, i
     found = {name: value for name, value in store.stored_settings.get_all().items() if name in ON}
     assert found == (now if is_known else then)
     assert store.stored_settings.find("server.hsts_days") == len(then)
-    store.close()
 
 
 def test_so_it_is_where_each_of_the_two_went_its_own_way(tmp_path: Path) -> None:
@@ -231,9 +229,8 @@ def test_so_it_is_where_each_of_the_two_went_its_own_way(tmp_path: Path) -> None
         store.close()
 
 
-def test_so_it_is_where_another_store_was_before(tmp_path: Path) -> None:
+def test_so_it_is_where_another_store_was_before(restoring: Restoring, tmp_path: Path) -> None:
     """The HTTPS settings belong to the computer."""
-    restoring = Restoring(tmp_path)
     store, _ = restoring.run(lambda store, _people, _clock: say(store, OTHERWISE), lambda *_: None, with_present=False)
     other = Store.open(tmp_path / "other", restoring.clock, store.key_file)
     say(other, ON)
@@ -241,4 +238,3 @@ def test_so_it_is_where_another_store_was_before(tmp_path: Path) -> None:
     carried = merge_present(store.database, tmp_path / "other" / DATABASE_FILE, store.key, restoring.clock.now())
     assert carried.relation == "stranger"
     assert {name: value for name, value in store.stored_settings.get_all().items() if name in ON} == ON
-    store.close()

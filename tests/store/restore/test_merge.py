@@ -14,7 +14,7 @@ from mailbox_appliance.store.schema import TABLES
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox, connection, fetched, parsed
-from tests.store.restored import LATER, Act, People, Restoring, accept, add_key, add_session, lets_in
+from tests.store.restored import LATER, Act, People, Restoring, accept, add_key, add_session, lets_in, nothing
 
 #: The result of a restore for each table; a new table must be added here.
 DECIDED = {
@@ -28,15 +28,6 @@ DECIDED = {
 
 def test_of_every_table_it_is_decided_what_a_restore_makes_of_it() -> None:
     assert sorted(TABLES) == sorted(" ".join(DECIDED.values()).split())
-
-
-@pytest.fixture
-def restoring(tmp_path: Path) -> Restoring:
-    return Restoring(tmp_path)
-
-
-def nothing(store: Store, people: People, clock: FakeClock) -> None:
-    """Do nothing."""
 
 
 # --- deliveries -------------------------------------------------------------------------------------------------------
@@ -119,7 +110,6 @@ def test_a_send_of_the_backup(
         looked_for = store.schedule.list_due_evidence(at(restoring.clock, 10) or restoring.clock.now(), people.box)
         assert [one.operation_id for one in looked_for] == [operation]
         assert store.deliveries.get_work(operation).wire
-    store.close()
 
 
 def test_what_waits_for_another_try_is_not_tried_after_the_restore(restoring: Restoring) -> None:
@@ -142,7 +132,6 @@ def test_what_waits_for_another_try_is_not_tried_after_the_restore(restoring: Re
     found = {name: status(store, people.more[name]) for name in ("due", "started", "late", "newer")}
     assert found == {"due": "uncertain", "started": "uncertain", "late": "queued", "newer": "queued"}
     assert restoring.carried.sends.uncertain == 2
-    store.close()
 
 
 def test_an_operation_newer_than_the_backup_comes_whole(restoring: Restoring) -> None:
@@ -170,7 +159,6 @@ def test_an_operation_newer_than_the_backup_comes_whole(restoring: Restoring) ->
     assert status(store, people.more["later"]) == "queued"
     assert restoring.carried.sends.newer == 2
     assert restoring.carried.sends.waiting == 2
-    store.close()
 
 
 def test_what_has_been_done_since_is_not_left_to_be_done(restoring: Restoring) -> None:
@@ -189,7 +177,6 @@ def test_what_has_been_done_since_is_not_left_to_be_done(restoring: Restoring) -
     assert store.schedule.list_chores(people.more["op"]) == ()
     assert store.sent_copies.list_due(restoring.clock.now(), people.box) == ()
     assert not store.deliveries.get_work(people.more["op"]).wire
-    store.close()
 
 
 @pytest.mark.parametrize("outcome", ["filed", "nothing", "given up"])
@@ -223,7 +210,6 @@ def test_our_copy_in_the_mirror_is_filed_once_or_let_go(restoring: Restoring, ou
     assert store.mailbox_writer.count_in_folder(sent.number) == 1
     if outcome == "filed":
         assert store.mailbox_writer.locate(people.box, [work.result_id])[work.result_id].uid == 7
-    store.close()
 
 
 def test_a_key_that_was_taken_back_and_used_again_names_the_later_operation(restoring: Restoring) -> None:
@@ -237,7 +223,6 @@ def test_a_key_that_was_taken_back_and_used_again_names_the_later_operation(rest
     found = store.deliveries.find_replay(people.key, "key", "hash")
     assert found is not None
     assert found.delivery.operation_id == people.more["again"]
-    store.close()
 
 
 def test_numbers_that_both_have_given_are_given_anew(restoring: Restoring) -> None:
@@ -255,7 +240,6 @@ def test_numbers_that_both_have_given_are_given_anew(restoring: Restoring) -> No
     store, people = restoring.run(before, since)
     listed, _ = store.delivery_lists.list(people.box, people.bob, before=None, limit=10)
     assert [one.operation_id for one in listed] == [people.more[name] for name in ("p1", "p0", "b2", "b1", "b0")]
-    store.close()
 
 
 def test_what_waits_in_a_mailbox_that_the_backup_does_not_know_ends(restoring: Restoring) -> None:
@@ -273,7 +257,6 @@ def test_what_waits_in_a_mailbox_that_the_backup_does_not_know_ends(restoring: R
     assert store.schedule.list_evidence_accounts(restoring.clock.now() + timedelta(days=1)) == ()
     assert store.sent_copies.list_due_accounts(restoring.clock.now() + timedelta(days=1)) == ()
     assert restoring.carried.sends.ended == 1
-    store.close()
 
 
 def test_what_waits_of_who_is_not_in_the_backup_is_given_back(restoring: Restoring) -> None:
@@ -305,7 +288,6 @@ def test_what_waits_of_who_is_not_in_the_backup_is_given_back(restoring: Restori
         assert found[1] == ()  # nothing is lost, and there is no other warning
     assert [status(store, people.more[name]) for name in ("as-before", "lost-before")] == ["queued", "queued"]
     assert (restoring.carried.sends.given_back, restoring.carried.sends.waiting) == (2, 2)
-    store.close()
 
 
 @pytest.mark.parametrize(("then", "now"), [(None, None), (True, None), (None, True), (True, False), (False, True)])
@@ -321,7 +303,6 @@ def test_scheduled_sends_are_held_as_they_are_now(restoring: Restoring, then: bo
 
     store, _ = restoring.run(put(then), put(now))
     assert store.stored_settings.find("sending.hold_scheduled") == now
-    store.close()
 
 
 def test_answers_of_earlier_releases_are_carried_over(restoring: Restoring) -> None:
@@ -332,7 +313,6 @@ def test_answers_of_earlier_releases_are_carried_over(restoring: Restoring) -> N
 
     store, people = restoring.run(nothing, since)
     assert store.database.value("SELECT credential_id FROM legacy_idempotency") == people.key
-    store.close()
 
 
 def test_many_operations_are_carried_over_in_batches(restoring: Restoring) -> None:
@@ -353,7 +333,6 @@ def test_many_operations_are_carried_over_in_batches(restoring: Restoring) -> No
     store, _ = restoring.run(before, since)
     assert restoring.carried.sends.newer == 4999
     assert store.database.value("SELECT count(*) FROM delivery_operations") == 5000
-    store.close()
 
 
 # --- rights -----------------------------------------------------------------------------------------------------------
@@ -395,7 +374,6 @@ def test_a_member_of_the_backup(restoring: Restoring, then: Any, now: Any, after
     assert member(store, people.bob) == after
     assert member(store, people.ada) == "admin active ada-1"
     assert (lets_in(store, "2") == people.bob) == (" active " in after), "sessions of who is suspended are over"
-    store.close()
 
 
 def test_a_password_that_was_taken_away_since_is_gone(restoring: Restoring) -> None:
@@ -405,7 +383,6 @@ def test_a_password_that_was_taken_away_since_is_gone(restoring: Restoring) -> N
 
     store, people = restoring.run(nothing, since)
     assert member(store, people.bob) == "member active None"
-    store.close()
 
 
 def test_how_often_somebody_failed_to_log_in_is_as_now(restoring: Restoring) -> None:
@@ -419,7 +396,6 @@ def test_how_often_somebody_failed_to_log_in_is_as_now(restoring: Restoring) -> 
 
     store, _ = restoring.run(failed("then"), failed("now"))
     assert store.database.rows("SELECT bucket, at FROM attempts") == [("now", 1)]
-    store.close()
 
 
 def remove_bob(store: Store, people: People, clock: FakeClock) -> None:
@@ -440,7 +416,6 @@ def test_a_member_who_was_removed_comes_back_without_any_way_in(restoring: Resto
     assert store.accounts.get(people.others_box).owner_member_id == people.bob
     assert store.accounts.get(people.box).granted_member_ids == ()
     assert (restoring.carried.rights.revoked, restoring.carried.rights.suspended) == (1, 1)
-    store.close()
 
 
 CREDENTIALS = [
@@ -472,7 +447,6 @@ def test_credentials(
     expected = [people.bob if one else None for one in (key_1, session_2, key_3, session_4)]
     assert [lets_in(store, mark) for mark in "1234"] == expected
     assert restoring.carried.rights.revoked == (since == "revoke key")
-    store.close()
 
 
 def test_what_a_key_may_do_is_as_now(restoring: Restoring) -> None:
@@ -483,7 +457,6 @@ def test_what_a_key_may_do_is_as_now(restoring: Restoring) -> None:
     store, people = restoring.run(nothing, since)
     key = store.api_keys.get(people.key)
     assert (key.capabilities, key.account_ids) == ((), ())
-    store.close()
 
 
 def test_one_time_tokens_are_those_of_now(restoring: Restoring) -> None:
@@ -506,7 +479,6 @@ def test_one_time_tokens_are_those_of_now(restoring: Restoring) -> None:
     store, _ = restoring.run(before, since)
     rows = store.database.rows("SELECT token_hash FROM invitations ORDER BY token_hash")
     assert [row[0] for row in rows] == ["link", "newer"]
-    store.close()
 
 
 def test_a_link_of_a_session_that_is_over_is_over(restoring: Restoring) -> None:
@@ -520,7 +492,6 @@ def test_a_link_of_a_session_that_is_over_is_over(restoring: Restoring) -> None:
 
     store, _ = restoring.run(bob(status="suspended"), since)
     assert store.database.rows("SELECT token_hash FROM invitations") == []
-    store.close()
 
 
 def share(*, with_all: bool, with_bob: bool) -> Act:
@@ -546,7 +517,6 @@ def test_a_mailbox_is_shared_where_it_was_and_is(restoring: Restoring, then: Any
     store, people = restoring.run(*acts)
     box = store.accounts.get(people.box)
     assert (box.shared_with_all, box.granted_member_ids == (people.bob,)) == after
-    store.close()
 
 
 def test_a_mailbox_that_was_removed_comes_back_for_its_owner(restoring: Restoring) -> None:
@@ -558,7 +528,6 @@ def test_a_mailbox_that_was_removed_comes_back_for_its_owner(restoring: Restorin
     box = store.accounts.get(people.box)
     assert (box.owner_member_id, box.shared_with_all, box.granted_member_ids) == (people.ada, False, ())
     assert store.accounts.get_connection(people.box).imap.password == "imap-password"
-    store.close()
 
 
 def test_a_mailbox_is_reached_as_now(restoring: Restoring) -> None:
@@ -575,7 +544,6 @@ def test_a_mailbox_is_reached_as_now(restoring: Restoring) -> None:
     assert store.accounts.get_connection(people.box).imap.username == "ada@new.test"
     assert store.accounts.get(people.box).status == "connecting"
     assert store.folders.find(people.box, "INBOX") is not None
-    store.close()
 
 
 def test_somebody_can_administrate(restoring: Restoring) -> None:
@@ -594,7 +562,6 @@ def test_somebody_can_administrate(restoring: Restoring) -> None:
     found = [member(store, one) for one in (people.ada, people.bob, people.more["eve"])]
     assert found == ["member active ada-1", "admin active bob-2", "admin active eve"]
     assert lets_in(store, "6") == people.more["eve"]
-    store.close()
 
 
 def test_an_administrator_of_now_has_their_email_though_somebody_else_had_it(restoring: Restoring) -> None:
@@ -611,7 +578,6 @@ def test_an_administrator_of_now_has_their_email_though_somebody_else_had_it(res
     assert store.members.get(people.more["new"]).email == "ada@example.org"
     assert member(store, people.ada) == "admin suspended None"
     assert store.members.get(people.ada).email == f"{people.ada}@former.invalid"
-    store.close()
 
 
 # --- events that nobody knows -----------------------------------------------------------------------------------------
@@ -630,7 +596,6 @@ def test_without_a_present_store_nobody_is_logged_in(restoring: Restoring) -> No
     assert store.one_time_tokens.find("password_reset", "open") is None
     assert store.one_time_tokens.is_password_known_to_key(people.bob)
     assert member(store, people.bob) == "member active bob-1"
-    store.close()
 
 
 def test_a_store_of_somebody_else_says_nothing_of_this_one(restoring: Restoring, tmp_path: Path) -> None:
@@ -658,7 +623,6 @@ def test_a_store_of_somebody_else_says_nothing_of_this_one(restoring: Restoring,
     assert [one.name for one in store.members.list() if store.members.get_password_hash(one.id)] == ["Zoe"], (
         "else nobody could"
     )
-    store.close()
 
 
 # --- the audit log ----------------------------------------------------------------------------------------------------
@@ -677,7 +641,6 @@ def test_the_audit_log_goes_on_with_what_was_written_since(restoring: Restoring)
     assert events(store) == ["member.create", "api_key.revoke", "backup.restore"]
     check = store.audit.verify()
     assert (check.count, check.broken) == (3, None)
-    store.close()
 
 
 def test_a_log_that_does_not_begin_as_the_backups_is_not_appended(restoring: Restoring) -> None:
@@ -690,7 +653,6 @@ def test_a_log_that_does_not_begin_as_the_backups_is_not_appended(restoring: Res
     store, _ = restoring.run(nothing, since)
     assert events(store) == ["member.create"]
     assert store.audit.verify().broken is None
-    store.close()
 
 
 def test_a_log_that_was_changed_since_is_found_changed(restoring: Restoring) -> None:
@@ -707,7 +669,6 @@ def test_a_log_that_was_changed_since_is_found_changed(restoring: Restoring) -> 
     broken = store.audit.verify().broken
     assert broken is not None
     assert broken.number == 2
-    store.close()
 
 
 def test_it_is_done_whole_or_not_at_all(restoring: Restoring) -> None:
@@ -721,4 +682,3 @@ def test_it_is_done_whole_or_not_at_all(restoring: Restoring) -> None:
         merge_present(store.database, restoring.present / DATABASE_FILE, store.key, restoring.clock.now())
     assert lets_in(store, "7") == people.bob
     assert [row[1] for row in store.database.rows("PRAGMA database_list")] == ["main"]
-    store.close()
