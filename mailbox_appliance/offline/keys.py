@@ -34,7 +34,6 @@ from mailbox_appliance.store.key import (
     require_no_credential,
     require_passphrase,
     unlock_slots,
-    wrap_in_file,
     wrap_with_keyring,
     wrap_with_passphrase,
 )
@@ -111,7 +110,7 @@ def use_file(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
     """
     with _store_with_own_key(data_dir, passphrase) as store:
         return _change_slots(
-            store, lambda key, slots: (wrap_in_file(key.master), *_without_kinds(slots, KeyringSlot, FileSlot))
+            store, lambda key, slots: (FileSlot(key.master), *_without_kinds(slots, KeyringSlot, FileSlot))
         )
 
 

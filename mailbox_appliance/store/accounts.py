@@ -56,7 +56,7 @@ ORDER BY a.number"""
 _ENDPOINT_FIELDS = ("host", "port", "security", "username")
 #: The columns of a mailbox's error.
 ERROR_COLUMNS = ("error_code", "error_message", "error_fault")
-_SET_STATUS = "UPDATE accounts SET status = ?, error_code = ?, error_message = ?, error_fault = ?"
+_SET_STATUS = "UPDATE accounts SET status = ?, error_code = ?, error_message = ?, error_fault = ?, met_sending = ?"
 _CLEAR_REMOVED = """
 UPDATE accounts SET status = 'removed', id = ?, owner_member_id = NULL, email = '', display_name = NULL,
   sender_addresses = '[]',
@@ -119,18 +119,8 @@ class Accounts:
 
     def add(self, owner_member_id: str, display_name: str | None, connection: Connection) -> str:
         """Add a mailbox with its servers and passwords, and return its new ID. Call it inside a transaction."""
-        account_id = new_id("acc")
-        query = ACCOUNTS.insert(
-            id=account_id,
-            owner_member_id=owner_member_id,
-            email=connection.email,
-            display_name=display_name,
-            provider="imap",
-            **_connection_columns(connection),
-            created_at=to_timestamp(self._clock.now()),
-        )
-        self._database.run(query)
-        return account_id
+        row = {"email": connection.email, "provider": "imap", **_connection_columns(connection)}
+        return _insert_account(self._database, owner_member_id, display_name, row, self._clock)
 
     def rename(self, account_id: str, display_name: str | None) -> None:
         """Change the display name of a mailbox. Call it inside a transaction."""
@@ -182,10 +172,7 @@ class Accounts:
 
     def set_status(self, account_id: str, status: AccountStatus, error: AccountError | None = None) -> None:
         """Set the status and error of a mailbox, unless it was removed. Runs in a transaction of its own."""
-        with self._database.transaction():
-            self._database.change(
-                f"{_SET_STATUS}, met_sending = 0 WHERE id = ?", (status, *_error_values(error), account_id)
-            )
+        self._set_status(status, error, "id = ?", account_id)
 
     def note_refused_token(self, account_id: str, refresh_token: str, error: AccountError) -> bool:
         """Set a mailbox to `reauth_required` because its provider refused this refresh token.
@@ -194,9 +181,7 @@ class Accounts:
         in a transaction of its own.
         """
         where = "id = ? AND json_extract(secret, '$.refreshToken') = ?"
-        with self._database.transaction():
-            values = ("reauth_required", *_error_values(error), account_id, refresh_token)
-            return self._database.change(f"{_SET_STATUS}, met_sending = 0 WHERE {where}", values) == 1
+        return self._set_status("reauth_required", error, where, account_id, refresh_token)
 
     def note_refused_sending(self, account_id: str, error: AccountError) -> None:
         """Set a mailbox to `reauth_required` because its provider refused the sign-in for sending.
@@ -204,17 +189,21 @@ class Accounts:
         If reading already needs a new sign-in, that earlier error is kept. Runs in a transaction of its own.
         """
         where = "id = ? AND (status <> 'reauth_required' OR met_sending = 1)"
-        with self._database.transaction():
-            values = ("reauth_required", *_error_values(error), account_id)
-            self._database.change(f"{_SET_STATUS}, met_sending = 1 WHERE {where}", values)
+        self._set_status("reauth_required", error, where, account_id, met_sending=True)
 
     def clear_refused_sending(self, account_id: str) -> None:
         """Set a mailbox to `ready` if its only error is from `note_refused_sending`. Runs in its own transaction."""
         where = "id = ? AND met_sending = 1 AND status = 'reauth_required'"
         if self._database.value(f"SELECT 1 FROM accounts WHERE {where}", (account_id,)):
-            with self._database.transaction():
-                values = ("ready", *_error_values(None), account_id)
-                self._database.change(f"{_SET_STATUS}, met_sending = 0 WHERE {where}", values)
+            self._set_status("ready", None, where, account_id)
+
+    def _set_status(
+        self, status: AccountStatus, error: AccountError | None, where: str, *values: str, met_sending: bool = False
+    ) -> bool:
+        columns = error and (error.code, error.message, None if error.fault is UNSET else error.fault)
+        with self._database.transaction():
+            given = (status, *(columns or (None, None, None)), int(met_sending), *values)
+            return self._database.change(f"{_SET_STATUS} WHERE {where}", given) == 1
 
     def set_capabilities(self, account_id: str, capabilities: AccountCapabilities) -> None:
         """Store the capabilities of the mailbox's server. Runs in a transaction of its own."""
@@ -229,17 +218,19 @@ class Accounts:
             self._database.change("UPDATE accounts SET last_sync_at = ? WHERE id = ?", (at, account_id))
 
 
+def _insert_account(
+    database: Database, owner_member_id: str, display_name: str | None, row: Mapping[str, Any], clock: Clock
+) -> str:
+    account_id = new_id("acc")
+    owner = {"id": account_id, "owner_member_id": owner_member_id, "display_name": display_name}
+    database.run(ACCOUNTS.insert(**owner, **row, created_at=to_timestamp(clock.now())))
+    return account_id
+
+
 def _connection_columns(connection: Connection) -> dict[str, str]:
     servers = {"imap": _endpoint_fields(connection.imap), "smtp": _endpoint_fields(connection.smtp)}
     secrets = {"imapPassword": connection.imap.password, "smtpPassword": connection.smtp.password}
     return {"connection": json.dumps(servers), "secret": json.dumps(secrets)}
-
-
-def _error_values(error: AccountError | None) -> tuple[str | None, str | None, str | None]:
-    """In the order of ERROR_COLUMNS."""
-    if error is None:
-        return None, None, None
-    return error.code, error.message, None if error.fault is UNSET else error.fault
 
 
 def _endpoint_fields(endpoint: Endpoint) -> dict[str, object]:
@@ -370,18 +361,8 @@ class OAuthLogins:
 
     def add(self, owner_member_id: str, display_name: str | None, login: OAuthLogin) -> str:
         """Add a mailbox with this sign-in, and return its new ID. Call it inside a transaction."""
-        account_id = new_id("acc")
-        query = ACCOUNTS.insert(
-            id=account_id,
-            owner_member_id=owner_member_id,
-            email=login.email,
-            display_name=display_name,
-            provider=login.provider,
-            **_login_columns(login),
-            created_at=to_timestamp(self._clock.now()),
-        )
-        self._database.run(query)
-        return account_id
+        row = {"email": login.email, "provider": login.provider, **_login_columns(login)}
+        return _insert_account(self._database, owner_member_id, display_name, row, self._clock)
 
     def set(self, account_id: str, login: OAuthLogin) -> None:
         """Replace the sign-in, set the status to `connecting`, and clear the error. Call it inside a transaction."""

@@ -377,7 +377,8 @@ class OneTimeTokens:
         now = self._clock.now()
         expires_at = to_timestamp(now + lives_for)
         if kind != "console_link":
-            self._remove(member_id, kind)
+            sql = "DELETE FROM invitations WHERE member_id = ? AND kind = ? AND used_at IS NULL"
+            self._database.change(sql, (member_id, kind))
         self._database.change(
             "DELETE FROM invitations WHERE kind = 'console_link' AND expires_at <= ?", (to_timestamp(now),)
         )
@@ -422,11 +423,6 @@ class OneTimeTokens:
     def _find(self, kind: TokenKind, token_hash: str) -> Row | None:
         row = self._database.row(_SELECT_LINK, (token_hash, kind, to_timestamp(self._clock.now())))
         return row if row is not None and hmac.compare_digest(row[0], token_hash) else None
-
-    def _remove(self, member_id: str, kind: TokenKind) -> None:
-        self._database.change(
-            "DELETE FROM invitations WHERE member_id = ? AND kind = ? AND used_at IS NULL", (member_id, kind)
-        )
 
 
 # --- Failed sign-ins, counted by bucket (an email, an address) ---
@@ -477,8 +473,11 @@ class LoginAttempts:
         """
         with self._lock:
             self.require_room(limits)
-            if any(self._count_failures(bucket) + self._under_way[bucket] >= limit for bucket, limit in limits.items()):
-                raise Throttled(retry_after=_RETRY_SOON)
+            now = to_millis(self._clock.now())
+            for bucket, limit in limits.items():
+                sql = f"SELECT count(*) {_FAILURES_IN_WINDOW}"
+                if self._database.value(sql, _window_bounds(bucket, now)) + self._under_way[bucket] >= limit:
+                    raise Throttled(retry_after=_RETRY_SOON)
             self._under_way.update(limits.keys())
         try:
             yield
@@ -505,10 +504,6 @@ class LoginAttempts:
             (*_window_bounds(bucket, now), limit - 1),
         )
         return 0 if oldest is None else max(1, -(-(oldest + _FAILURE_WINDOW - now) // 1000))
-
-    def _count_failures(self, bucket: str) -> int:
-        now = to_millis(self._clock.now())
-        return int(self._database.value(f"SELECT count(*) {_FAILURES_IN_WINDOW}", _window_bounds(bucket, now)))
 
 
 def _window_bounds(bucket: str, now: int) -> tuple[str, int, int]:

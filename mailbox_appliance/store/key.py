@@ -127,11 +127,6 @@ def require_distinct_kinds(slots: tuple[Slot, ...]) -> None:
 # --- Wrapping the key into slots ---
 
 
-def wrap_in_file(master: bytes) -> FileSlot:
-    """Return a key slot (a way to unlock the key) that contains the master key unencrypted."""
-    return FileSlot(master)
-
-
 def wrap_with_passphrase(key: "StoreKey", passphrase: str) -> PassphraseSlot:
     """Return a key slot (a way to unlock the key) that contains the master key encrypted with a passphrase.
 
@@ -157,7 +152,7 @@ def wrap_with_kek(key: "StoreKey", passphrase: str) -> tuple[PassphraseSlot, byt
 
 def wrap_with_keyring(key: "StoreKey", kek: bytes) -> KeyringSlot:
     """Return a key slot with the master key encrypted with `kek`, the key in the keychain (`load_keyring_kek`)."""
-    empty = KeyringSlot(keyring.SERVICE, _name_in_keychain(key.store_id), secrets.token_bytes(12), bytes(48))
+    empty = KeyringSlot(keyring.SERVICE, f"store-{key.store_id}", secrets.token_bytes(12), bytes(48))
     return msgspec.structs.replace(empty, wrapped=_seal(kek, empty, key))
 
 
@@ -172,7 +167,7 @@ def rewrap_slots(
     made: list[Slot] = []
     for slot in slots:
         if isinstance(slot, FileSlot):
-            made.append(wrap_in_file(new.master))
+            made.append(FileSlot(new.master))
         elif isinstance(slot, PassphraseSlot):
             if passphrase is None:
                 raise PassphraseNeeded(file=file)
@@ -256,7 +251,7 @@ def load_keyring_kek(store_id: str, *, file: Path | str) -> bytes:
     An existing key is never replaced: a copy of the data directory or a backup may need it. `file`: name of the key
     file for errors. Raises KeychainUnusable.
     """
-    name = _name_in_keychain(store_id)
+    name = f"store-{store_id}"
     try:
         if (found := keyring.find(name)) is not None:
             return _decode_kek(found, file)
@@ -298,10 +293,6 @@ def _decode_kek(found: str, file: Path | str) -> bytes:
     if len(kek) != 32:
         raise KeychainLocked(file=file, reason="its entry for this store is not a valid key")
     return kek
-
-
-def _name_in_keychain(store_id: str) -> str:
-    return f"store-{store_id}"
 
 
 def _lock_with_kek(slot: PassphraseSlot, key: "StoreKey", kek: bytes) -> PassphraseSlot:
@@ -519,7 +510,7 @@ def read_slots(file: Path, master: bytes) -> tuple[Slot, ...]:
     FileNotFoundError.
     """
     there = read_key_file(file)
-    return (wrap_in_file(master),) if there is None else there.slots
+    return (FileSlot(master),) if there is None else there.slots
 
 
 def render_key_file(key: StoreKey, slots: tuple[Slot, ...]) -> bytes:
@@ -541,7 +532,7 @@ def write_key(file: Path, key: StoreKey) -> None:
     If the file exists and contains the same key of the same store, the ways to unlock it (slots) are kept. Otherwise
     the new file contains the key unencrypted.
     """
-    replace_key_file(file, render_key_file(key, _existing_slots(file, key) or (wrap_in_file(key.master),)))
+    replace_key_file(file, render_key_file(key, _existing_slots(file, key) or (FileSlot(key.master),)))
 
 
 def write_key_if_allowed(file: Path, key: StoreKey) -> None:

@@ -47,7 +47,7 @@ from mailbox_appliance.store.moves import ProviderIds, free_numbers
 
 
 _SEEN_DOUBLE = """
-SELECT m.number, other.number, other.uid, other.size, other.internal_date, other.flags, other.keywords,
+SELECT m.account, m.number, other.number, other.uid, other.size, other.internal_date, other.flags, other.keywords,
   other.provider_id, t.provider_id
   FROM messages m
   JOIN messages other INDEXED BY messages_message_id ON other.account = m.account AND other.message_id = m.message_id
@@ -63,46 +63,6 @@ _WITH_PROVIDER_ID = "SELECT number, id FROM messages WHERE account = ? AND provi
 _THREAD_IS_NEW = """
 SELECT 1 FROM messages m JOIN threads t ON t.number = m.thread AND t.provider_id IS NULL WHERE m.number = ?"""
 _SET_PLACE = "UPDATE messages SET folder = ?, uid = ?, size = ?, internal_date = ?, gone = 0 WHERE number = ?"
-
-
-def set_message_uid(
-    database: Database, account: int, message_id: str, uid: int | None, size: int | None, at: int | None
-) -> None:
-    """Record the UID that the server gave a draft or sent copy of the appliance, with its size and date (milliseconds)
-    there.
-
-    All three may be None if the server did not report them. If sync has already mirrored the message, that row is
-    deleted, and its UID and other facts go to the message with this ID. If another message has the UID, nothing is
-    recorded. Call it inside a transaction.
-    """
-    double = database.row(_SEEN_DOUBLE, (uid, message_id))
-    if double is None:
-        if uid is not None:
-            database.change(_SET_UID, (uid, size, at, message_id))
-        return
-    number, seen, *place, bits, words, provider_id, thread_id = double
-    _replace_doubles(database, account, [seen], ProviderIds(number, provider_id or "", thread_id))
-    database.change(_SET_UID, (*place, message_id))
-    if provider_id:
-        database.change(_SET_FLAGS, (bits & ~HAS_ATTACHMENT, words, number))
-
-
-def record_server_copy(database: Database, account: int, folder: int, message_id: str, seen: MessageIdentity) -> None:
-    """Record the place, flags and provider's IDs of a draft or sent copy of the appliance, after it was found at the
-    server.
-
-    For providers with message IDs only. `folder`: row number of the folder where it was found. `seen`: the facts of the
-    found message. Rows that sync made for the same message are deleted. Call it inside a transaction.
-    """
-    number = database.value("SELECT number FROM messages WHERE id = ? AND account = ?", (message_id, account))
-    if number is None or seen.provider_id is None:
-        return
-    doubles = [row[0] for row in database.rows(_WITH_PROVIDER_ID, (account, seen.provider_id)) if row[1] != message_id]
-    _replace_doubles(database, account, doubles, ProviderIds(number, seen.provider_id, seen.provider_thread_id))
-    holder = database.value("SELECT id FROM messages WHERE folder = ? AND uid = ?", (folder, seen.uid))
-    if holder in (None, message_id):  # Otherwise the UIDs have changed, and sync has not reported that yet.
-        database.change(_SET_PLACE, (folder, seen.uid, seen.size, to_millis(seen.internal_date), number))
-        database.change(_SET_FLAGS, (flag_bits(seen.flags), pack_keywords(seen.flags), number))
 
 
 def _replace_doubles(database: Database, account: int, doubles: Sequence[int], ours: ProviderIds) -> None:
@@ -217,35 +177,11 @@ class _KnownMessage:
     is_bare: int
 
 
-def add_batch(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage]) -> tuple[str, ...]:
-    """Add a batch of messages to a folder, and return the IDs of the new ones. Call it inside a transaction.
-
-    Messages that are already stored are completed or moved instead of added twice.
-    """
-    by_uid = {message.uid: (message, parsed) for message, parsed in batch}
-    known = _load_known(database, place, by_uid)
-    # Messages that are stored in other folders are recognized by the provider's ID.
-    named = [to_sighting(message, parsed) for message, parsed in batch if message.provider_id is not None]
-    if named and (moved := moves.reattach_messages(database, place.account, place.folder, named)):
-        known |= _load_known(database, place, moved)
-    if place.body != HEADER_ONLY:
-        _fill_bodies(database, place, by_uid, known)
-    # By UID, so that of the messages of one second the later one has the higher number.
-    new = [pair for uid, pair in sorted(by_uid.items()) if uid not in known]
-    return insert_messages(database, place, _adopt_pending(database, place, new))
-
-
 def to_sighting(message: FetchedMessage, parsed: ParsedMessage) -> MessageIdentity:
     """Return the properties by which a message is recognized in another folder or under another UID."""
     own = canonical_message_id(parsed.message_id or "")
     ids = (message.provider_id, message.provider_thread_id)
     return MessageIdentity(message.uid, message.flags, own, message.size, message.internal_date, *ids)
-
-
-def fill_batch(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage]) -> None:
-    """Add the bodies of messages that are stored without one, and skip all others. Call it inside a transaction."""
-    by_uid = {message.uid: (message, parsed) for message, parsed in batch}
-    _fill_bodies(database, place, by_uid, _load_known(database, place, by_uid))
 
 
 def _load_known(database: Database, place: ArrivalPlace, uids: Iterable[int]) -> dict[int, _KnownMessage]:
@@ -499,7 +435,9 @@ class MailboxWriter:
         with self._database.transaction():
             account = self._find_account(folder.number)
             if account is not None:
-                fill_batch(self._database, ArrivalPlace(account, folder.number, LARGE if large else WHOLE), ready)
+                place = ArrivalPlace(account, folder.number, LARGE if large else WHOLE)
+                by_uid = {message.uid: (message, parsed) for message, parsed in ready}
+                _fill_bodies(self._database, place, by_uid, _load_known(self._database, place, by_uid))
 
     def add_pending(
         self, folder: MirroredFolder, message: FetchedMessage, parsed: ParsedMessage, copy: PendingCopy
@@ -557,9 +495,16 @@ class MailboxWriter:
         """
         millis = None if internal_date is None else to_millis(internal_date)
         with self._database.transaction():
-            account = self._database.value("SELECT account FROM messages WHERE id = ?", (message_id,))
-            if account is not None:
-                set_message_uid(self._database, account, message_id, uid, size, millis)
+            double = self._database.row(_SEEN_DOUBLE, (uid, message_id))
+            if double is None:
+                if uid is not None:
+                    self._database.change(_SET_UID, (uid, size, millis, message_id))
+                return
+            account, number, seen, *place, bits, words, provider_id, thread_id = double
+            _replace_doubles(self._database, account, [seen], ProviderIds(number, provider_id or "", thread_id))
+            self._database.change(_SET_UID, (*place, message_id))
+            if provider_id:
+                self._database.change(_SET_FLAGS, (bits & ~HAS_ATTACHMENT, words, number))
 
     def record_server_copy(self, message_id: str, found: FoundCopy) -> None:
         """Record the place where a draft or sent copy of the appliance was found at the server, and the provider's IDs,
@@ -572,9 +517,19 @@ class MailboxWriter:
             self.set_uid(message_id, found.uid, found.size, found.internal_date)
             return
         with self._database.transaction():
-            account = self._find_account(found.folder.number)
-            if account is not None:
-                record_server_copy(self._database, account, found.folder.number, message_id, seen)
+            database, folder = self._database, found.folder.number
+            account = self._find_account(folder)
+            number = database.value("SELECT number FROM messages WHERE id = ? AND account = ?", (message_id, account))
+            if account is None or number is None:
+                return
+            rows = database.rows(_WITH_PROVIDER_ID, (account, seen.provider_id))
+            doubles = [row[0] for row in rows if row[1] != message_id]
+            ours = ProviderIds(number, seen.provider_id, seen.provider_thread_id)
+            _replace_doubles(database, account, doubles, ours)
+            holder = database.value("SELECT id FROM messages WHERE folder = ? AND uid = ?", (folder, seen.uid))
+            if holder in (None, message_id):  # Otherwise the UIDs have changed, and sync has not reported that yet.
+                database.change(_SET_PLACE, (folder, seen.uid, seen.size, to_millis(seen.internal_date), number))
+                database.change(_SET_FLAGS, (flag_bits(seen.flags), pack_keywords(seen.flags), number))
 
     def change_flags(self, folder_number: int, changes: Sequence[FlagChange]) -> None:
         """Replace the flags of messages of a folder; UIDs that are not stored are ignored."""
@@ -672,12 +627,24 @@ class MailboxWriter:
         return moves.purge_gone(self._database, self._account_number(account_id), before)
 
     def _add(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], body: int) -> tuple[str, ...]:
-        ready = _prepare_batch(batch)
-        with self._database.transaction():
+        database, by_uid = self._database, {message.uid: (message, parsed) for message, parsed in _prepare_batch(batch)}
+        with database.transaction():
             account = self._find_account(folder.number)
-            return (
-                () if account is None else add_batch(self._database, ArrivalPlace(account, folder.number, body), ready)
-            )
+            if account is None:
+                return ()
+            place = ArrivalPlace(account, folder.number, body)
+            known = _load_known(database, place, by_uid)
+            # Messages that are stored in other folders are recognized by the provider's ID.
+            named = [
+                to_sighting(message, parsed) for message, parsed in by_uid.values() if message.provider_id is not None
+            ]
+            if named and (moved := moves.reattach_messages(database, account, folder.number, named)):
+                known |= _load_known(database, place, moved)
+            if body != HEADER_ONLY:
+                _fill_bodies(database, place, by_uid, known)
+            # By UID, so that of the messages of one second the later one has the higher number.
+            new = [pair for uid, pair in sorted(by_uid.items()) if uid not in known]
+            return insert_messages(database, place, _adopt_pending(database, place, new))
 
     def _find_account(self, folder_number: int) -> int | None:
         number: int | None = self._database.value("SELECT account FROM folders WHERE number = ?", (folder_number,))

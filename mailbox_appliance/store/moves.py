@@ -176,10 +176,7 @@ _Fingerprint = tuple[str | None, int, int]  # facts of a message that never chan
 
 
 def detach_messages(database: Database, folder: int, uids: Collection[int] | None) -> int:
-    """Mark messages as `gone`, because their folder no longer contains them, and return their number.
-
-    `folder`: row number. `uids`: None means all messages of the folder. Each batch is a transaction.
-    """
+    """Mark messages of a folder as `gone`, and return their number. Each batch is a transaction."""
     if uids is None:
         rows = database.rows("SELECT uid FROM messages WHERE folder = ? AND uid IS NOT NULL", (folder,))
         uids = [row[0] for row in rows]
@@ -219,12 +216,7 @@ def detach_without_provider_id(database: Database, folder: int) -> None:
 def reattach_messages(
     database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]
 ) -> frozenset[int]:
-    """Find stored messages among the messages that sync saw in a folder, and move them to that folder.
-
-    `sightings`: the messages seen. A stored message must be marked `gone`, or have the same provider's ID. It gets the
-    UID and the flags that were seen. Returns the UIDs of the messages found. `account`, `folder`: row numbers. Call it
-    inside a transaction.
-    """
+    """Move stored messages that were seen in a folder to it, and return their UIDs. Call it inside a transaction."""
     uids = as_json(sighting.uid for sighting in sightings)
     taken: dict[int, str | None] = dict(database.rows(_TAKEN_UIDS, (uids, folder)))
     new = [
@@ -279,11 +271,7 @@ def _unambiguous_gone(
 def find_other_folders(
     database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]
 ) -> frozenset[int]:
-    """Return the row numbers of the other folders that contain, in the store, a message that sync saw in `folder`.
-
-    `sightings`: the messages seen. Those with a provider's ID are ignored: `reattach_messages` finds them in any
-    folder. `account`, `folder`: row numbers.
-    """
+    """Return the other folders that contain, in the store, a message that sync saw without a provider's ID."""
     sightings = [sighting for sighting in sightings if sighting.provider_id is None]
     marks = {_fingerprint_of(sighting) for sighting in sightings}
     rows = database.rows(_ELSEWHERE, (_message_ids_json(sightings), account, folder))
@@ -306,11 +294,7 @@ def record_moves(database: Database, account: int, moves: Sequence[tuple[str, in
 
 
 def purge_gone(database: Database, account: int, before: Collection[int] | None) -> int:
-    """Delete the messages of a mailbox that are missing from their folder and were not found in another one.
-
-    `account`: row number. `before`: row numbers from an earlier `list_gone`; only these are deleted, if they are still
-    missing. None: all. Returns the number of deleted messages. Each batch is a transaction.
-    """
+    """Delete the messages that are gone, and return their number. Each batch is a transaction."""
     numbers = sorted(list_gone(database, account))
     if before is not None:
         numbers = [number for number in numbers if number in before]

@@ -14,7 +14,7 @@ from mailbox_appliance.model.backups import Backup
 from mailbox_appliance.operations.backups import FileChunks, backup_page
 from mailbox_appliance.store.backup.container import SectionSource
 from mailbox_appliance.store.backup.files import stage_backup
-from mailbox_appliance.store.key import wrap_in_file
+from mailbox_appliance.store.key import FileSlot
 from tests.checked_client import CheckedClient
 
 PATH = "/admin/backups"
@@ -83,7 +83,7 @@ def test_what_was_replaced_and_does_not_open_is_no_altered_backup(ada: CheckedCl
     store = ada.appliance.store
     sources = [SectionSource("mailbox.db", b"as it lay there, damaged")]
     with stage_backup(
-        store.folder, "pre-restore", sources, store.key, (wrap_in_file(store.key.master),), 5, SystemClock()
+        store.folder, "pre-restore", sources, store.key, (FileSlot(store.key.master),), 5, SystemClock()
     ) as b:
         backup_id, _ = b.manifest.id, b.publish()
     answer = ada.ask("POST", f"{PATH}/{backup_id}/verify", {})

@@ -23,7 +23,6 @@ from mailbox_appliance.store.key import (
     read_key,
     read_key_file,
     render_key_file,
-    wrap_in_file,
     wrap_with_keyring,
     write_key,
 )
@@ -40,7 +39,7 @@ def key() -> StoreKey:
 @pytest.fixture(scope="module")
 def slots(key: StoreKey) -> tuple[Slot, ...]:
     """Return one slot of each kind."""
-    return wrap_in_file(key.master), wrap_with_keyring(key, os.urandom(32)), quickly_sealed(key, PASSPHRASE)
+    return FileSlot(key.master), wrap_with_keyring(key, os.urandom(32)), quickly_sealed(key, PASSPHRASE)
 
 
 def seen(file: Path) -> KeyFile | None:
@@ -204,7 +203,7 @@ def test_a_link_to_a_key_file_stays_one(tmp_path: Path, key: StoreKey) -> None:
 def test_the_file_slot_comes_first_then_a_passphrase_that_is_given(tmp_path: Path, key: StoreKey) -> None:
     file, slot = tmp_path / "key", quickly_sealed(key, PASSPHRASE)
     assert isinstance(slot, PassphraseSlot)
-    file.write_bytes(render_key_file(key, (wrap_in_file(key.master), slot)))
+    file.write_bytes(render_key_file(key, (FileSlot(key.master), slot)))
     assert read_key(file, "not looked at at all") == key
     file.write_bytes(render_key_file(key, (slot,)))
     with pytest.raises(PassphraseNeeded, match=str(file)):

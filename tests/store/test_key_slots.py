@@ -23,7 +23,6 @@ from mailbox_appliance.store.key import (
     rewrap_slots,
     slots_for_backup,
     unlock_slots,
-    wrap_in_file,
     wrap_with_keyring,
     wrap_with_passphrase,
 )
@@ -81,7 +80,7 @@ def test_a_recovery_passphrase_can_be_copied_by_hand() -> None:
 
 
 def test_what_travels_in_a_backup(key: StoreKey, sealed: PassphraseSlot) -> None:
-    file, keyring = wrap_in_file(key.master), wrap_with_keyring(key, os.urandom(32))
+    file, keyring = FileSlot(key.master), wrap_with_keyring(key, os.urandom(32))
     assert slots_for_backup((file,)) == (file,)
     assert slots_for_backup((file, sealed)) == (sealed,)
     assert slots_for_backup((keyring, sealed)) == (keyring, sealed)
@@ -89,7 +88,7 @@ def test_what_travels_in_a_backup(key: StoreKey, sealed: PassphraseSlot) -> None
 
 
 def test_slots_go_through_json(key: StoreKey, sealed: PassphraseSlot) -> None:
-    slots: tuple[Slot, ...] = (wrap_in_file(key.master), wrap_with_keyring(key, os.urandom(32)), sealed)
+    slots: tuple[Slot, ...] = (FileSlot(key.master), wrap_with_keyring(key, os.urandom(32)), sealed)
     read = msgspec.convert(msgspec.json.decode(msgspec.json.encode(msgspec.to_builtins(slots))), tuple[Slot, ...])
     assert read == slots
     nothing: tuple[object, ...] = ([], {}, None, [{"type": "file"}], [{"type": "file", "key": "AA=="}], [{}], "file")
@@ -115,7 +114,7 @@ def test_without_a_keychain_its_slot_says_so(
 
 
 def test_slots_are_made_again_round_another_key(key: StoreKey, sealed: PassphraseSlot) -> None:
-    new, slots = StoreKey(os.urandom(32), key.store_id, key.cipher), (wrap_in_file(key.master), sealed)
+    new, slots = StoreKey(os.urandom(32), key.store_id, key.cipher), (FileSlot(key.master), sealed)
     made = rewrap_slots(slots, key, new, PASSPHRASE, file=Path("key"))
     assert [type(slot) for slot in made] == [FileSlot, PassphraseSlot]
     assert unlock_slots(made[:1], key.store_id) == unlock_slots(made[1:], key.store_id, PASSPHRASE) == new.master

@@ -62,13 +62,13 @@ from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, read_certificate
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key import (
+    FileSlot,
     Slot,
     StoreKey,
     read_key_file,
     read_salt,
     render_key_file,
     require_passphrase,
-    wrap_in_file,
 )
 from mailbox_appliance.store.open_file import wal_path
 
@@ -392,7 +392,7 @@ class Backups:
         except (KeyUnusable, OSError) as error:
             raise BackupNotMade(reason=f"the key file {self._key_file} cannot be read.") from error
         if there is None:
-            return self._key, (wrap_in_file(self._key.master),)
+            return self._key, (FileSlot(self._key.master),)
         key = there.find_key(self._key.master)
         if key is None:
             raise BackupNotMade(reason=f"the key file {self._key_file} does not contain the key that opened the store.")

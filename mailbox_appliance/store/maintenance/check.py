@@ -88,29 +88,25 @@ def check_open_store(
     use the store during the check; it then pauses regularly for other threads. Raises LogBeingChecked if another check
     of the audit log is running, and StoreUnusable if the store is closed.
     """
-    steps = (*_quick_steps(subject, full=full), *(_full_steps(subject) if full else ()))
+    steps = _check_steps(subject, full=full)
     pace = _CheckPace(progress or ignore_progress, serving=serving)
     problems = tuple(fault for step in steps for fault in _run_step(subject, step, pace, full=full))
     names = tuple(step.name for step in steps)
     return StoreCheck(ok=not problems, full=full, format=format_5.NUMBER, checked=names, problems=problems)
 
 
-def _quick_steps(subject: CheckedStore, *, full: bool) -> tuple[_CheckStep, ...]:
-    pragma = "integrity_check" if full else "quick_check"
-    database = subject.database
-    return (
-        _CheckStep(
-            "pages", "reading every page", lambda: _check_pages(database, f"PRAGMA {pragma}({MAX_FAULTS_OF_A_KIND})")
-        ),
+def _check_steps(subject: CheckedStore, *, full: bool) -> tuple[_CheckStep, ...]:
+    database, pragma = subject.database, f"{'integrity' if full else 'quick'}_check({MAX_FAULTS_OF_A_KIND})"
+    quick = (
+        _CheckStep("pages", "reading every page", lambda: _check_pages(database, f"PRAGMA {pragma}")),
         _CheckStep("references", "looking for references to missing rows", lambda: find_broken_references(database)),
         _CheckStep("schema", "comparing the schema", lambda: _check_schema(database)),
         _CheckStep("key", "comparing the key file", lambda: _check_key_file(subject)),
     )
-
-
-def _full_steps(subject: CheckedStore) -> tuple[_CheckStep, ...]:
-    database = subject.database
+    if not full:
+        return quick
     return (
+        *quick,
         _CheckStep("counts", "comparing related tables", lambda: find_inconsistent_rows(database)),
         _CheckStep("search", "checking the search index", lambda: find_index_gaps(database)),
         _CheckStep("audit", "checking the audit log", lambda: _check_audit_log(subject.audit)),

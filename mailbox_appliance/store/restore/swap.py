@@ -28,7 +28,7 @@ from mailbox_appliance.store.files import (
     open_private,
     write_private,
 )
-from mailbox_appliance.store.key import Slot, StoreKey, read_key, read_key_file, wrap_in_file
+from mailbox_appliance.store.key import FileSlot, Slot, StoreKey, read_key, read_key_file
 from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
 
 _MAKING, _READY = ".next.making", ".next"
@@ -211,7 +211,7 @@ def find_same_slots(place: Path, key: StoreKey) -> tuple[str, tuple[Slot, ...]] 
         there = read_key_file(place)
         if there is not None:
             return None if there.find_key(key.master) is None else (there.store_id, there.slots)
-        return (key.store_id, (wrap_in_file(key.master),)) if read_key(place).master == key.master else None
+        return (key.store_id, (FileSlot(key.master),)) if read_key(place).master == key.master else None
     except (KeyDamaged, OSError):
         return None
 

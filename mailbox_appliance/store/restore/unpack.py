@@ -19,6 +19,7 @@ from mailbox_appliance.store.backup.verify import is_pre_restore, summarize_back
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, write_private
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key import (
+    FileSlot,
     Slot,
     StoreKey,
     is_credential,
@@ -27,7 +28,6 @@ from mailbox_appliance.store.key import (
     read_salt,
     read_slots,
     render_key_file,
-    wrap_in_file,
 )
 from mailbox_appliance.store.maintenance.rewrite import reencrypt_database
 from mailbox_appliance.store.restore.swap import find_same_slots
@@ -137,7 +137,7 @@ def _find_key(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot
     except (KeyDamaged, FileNotFoundError):
         return container.key, container.manifest.slots
     if is_bare:
-        return container.key, (wrap_in_file(container.key.master),)
+        return container.key, (FileSlot(container.key.master),)
     if known is None or known.find_key(container.key.master) is None:
         return container.key, container.manifest.slots
     return replace(container.key, store_id=known.store_id, cipher=known.cipher), known.slots

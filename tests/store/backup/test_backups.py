@@ -38,7 +38,7 @@ from mailbox_appliance.store.backup.backups import UnlistedFile
 from mailbox_appliance.store.backup.container import SectionName, SectionSource, open_container
 from mailbox_appliance.store.backup.files import stage_backup
 from mailbox_appliance.store.database import Database, set_cipher_key
-from mailbox_appliance.store.key import new_key, wrap_in_file, wrap_with_passphrase
+from mailbox_appliance.store.key import FileSlot, new_key, wrap_with_passphrase
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox, parsed
@@ -131,7 +131,7 @@ def test_with_a_passphrase(store: Store, tmp_path: Path) -> None:
 
 
 def test_the_slots_of_the_key_file_travel(store: Store) -> None:
-    slots = (wrap_in_file(store.key.master), wrap_with_passphrase(store.key, PASSPHRASE))
+    slots = (FileSlot(store.key.master), wrap_with_passphrase(store.key, PASSPHRASE))
     key.replace_key_file(store.key_file, key.render_key_file(store.key, slots))
     made = store.backups.create("manual")
     assert made.passphrase_protected
@@ -162,7 +162,7 @@ def test_no_backup_with_a_key_that_does_not_open_it(store: Store, change: str) -
     else:
         other = new_key()
         store.key_file.write_bytes(
-            key.render_key_file(other, (wrap_in_file(other.master),)) if change == "another" else b"{"
+            key.render_key_file(other, (FileSlot(other.master),)) if change == "another" else b"{"
         )
     with pytest.raises(BackupNotMade):
         store.backups.create("manual")
@@ -533,7 +533,7 @@ def test_a_database_that_is_wrong_inside(store: Store, mailbox: Mailbox, tmp_pat
     connection.pragma("journal_mode", "delete")
     connection.execute(sql)
     connection.close()
-    source, slots = SectionSource("mailbox.db", tmp_path / "db"), (wrap_in_file(store.key.master),)
+    source, slots = SectionSource("mailbox.db", tmp_path / "db"), (FileSlot(store.key.master),)
     end = made.manifest.audit
     with stage_backup(store.folder, "manual", [source], store.key, slots, 5, SystemClock(), audit=end) as bundle:
         bundle.publish()
@@ -568,7 +568,7 @@ def test_files_of_this_format_with_a_log(store: Store, mailbox: Mailbox, tmp_pat
     names: tuple[SectionName, ...] = ("mailbox.db", "mailbox.db-wal", "encryption.key")
     sources = [SectionSource(name, (store.folder / name).read_bytes()) for name in names]
     assert sources[1].content
-    slots = (wrap_in_file(store.key.master),)
+    slots = (FileSlot(store.key.master),)
     with stage_backup(tmp_path, "pre-restore", sources, store.key, slots, 5, SystemClock()) as made:
         file = made.publish()
     assert backups.verify_file(file).messages == 1
@@ -606,7 +606,7 @@ def test_a_plain_store_is_read_where_it_lies(tmp_path: Path, with_log: bool, mem
     key, folder = new_key(), tmp_path / "data"
     folder.mkdir()
     sources = older(tmp_path / "old", with_log=with_log)
-    with stage_backup(folder, "migration", sources, key, (wrap_in_file(key.master),), 3, SystemClock()) as made:
+    with stage_backup(folder, "migration", sources, key, (FileSlot(key.master),), 3, SystemClock()) as made:
         file = made.publish()
     summary = backups.verify_file(file)
     assert (summary.ok, summary.format, summary.members, summary.accounts, summary.messages) == (
@@ -628,7 +628,7 @@ def test_a_plain_store_is_read_where_it_lies(tmp_path: Path, with_log: bool, mem
 def test_what_is_not_kept_is_not_there(tmp_path: Path) -> None:
     key = new_key()
     sources = [SectionSource("mailbox.db", b"anything")]
-    slots = (wrap_in_file(key.master),)
+    slots = (FileSlot(key.master),)
     with stage_backup(tmp_path, "migration", sources, key, slots, 3, SystemClock()) as made:
         assert len(list((tmp_path / "backups").iterdir())) == 1
     assert list((tmp_path / "backups").iterdir()) == []
@@ -643,7 +643,7 @@ def test_what_is_not_kept_is_not_there(tmp_path: Path) -> None:
 def test_a_plain_store_that_is_damaged_inside(tmp_path: Path) -> None:
     key = new_key()
     sources = [SectionSource("mailbox.db", b"SQLite format 3\0" + bytes(5000))]
-    with stage_backup(tmp_path, "migration", sources, key, (wrap_in_file(key.master),), 3, SystemClock()) as made:
+    with stage_backup(tmp_path, "migration", sources, key, (FileSlot(key.master),), 3, SystemClock()) as made:
         file = made.publish()
     with pytest.raises(BackupUnusable):
         backups.verify_file(file)

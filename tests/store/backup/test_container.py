@@ -33,7 +33,7 @@ from mailbox_appliance.store.backup.container import (
     read_manifest,
     write_container,
 )
-from mailbox_appliance.store.key import Slot, StoreKey, new_key, wrap_in_file, wrap_with_passphrase
+from mailbox_appliance.store.key import FileSlot, Slot, StoreKey, new_key, wrap_with_passphrase
 
 FACTS = BackupFacts("manual", "2026-01-02T03:04:05.678Z", 5, AuditEnd(3, "head"))
 PASSPHRASE, OTHER = "correct horse battery", "incorrect donkey"
@@ -52,7 +52,7 @@ def written(
     """Write a backup file."""
     key = key or new_key()
     sources = [SectionSource(name, value) for name, value in content.items()]
-    slots = (wrap_in_file(key.master),) if slots is None else tuple(slots)
+    slots = (FileSlot(key.master),) if slots is None else tuple(slots)
     write_container(file, FACTS, sources, key, slots, passphrase=passphrase)
     return file
 
@@ -97,7 +97,7 @@ def test_files_are_read_as_they_are(tmp_path: Path) -> None:
     key = new_key()
     sources = (SectionSource("mailbox.db", source), SectionSource("config.toml", b"[server]"))
     progress = lambda *what: told.append(what)  # noqa: E731
-    write_container(tmp_path / "a", FACTS, sources, key, (wrap_in_file(key.master),), progress=progress)
+    write_container(tmp_path / "a", FACTS, sources, key, (FileSlot(key.master),), progress=progress)
     assert read(tmp_path / "a") == {"mailbox.db": source.read_bytes(), "config.toml": b"[server]"}
     assert [done for _, done, _ in told] == [4 * CHUNK_SIZE, 6 * CHUNK_SIZE + 8]
 
@@ -137,7 +137,7 @@ def test_a_passphrase_of_its_own(tmp_path: Path) -> None:
 
 def test_the_passphrase_of_the_store(tmp_path: Path) -> None:
     key = new_key()
-    file = written(tmp_path / "a", key, (wrap_in_file(key.master), wrap_with_passphrase(key, PASSPHRASE)))
+    file = written(tmp_path / "a", key, (FileSlot(key.master), wrap_with_passphrase(key, PASSPHRASE)))
     manifest = read_manifest(file)
     assert (manifest.own_passphrase, manifest.passphrase_protected, len(manifest.slots)) == (False, True, 1)
     assert key.master not in file.read_bytes()

@@ -23,7 +23,6 @@ from mailbox_appliance.store.key import (
     read_key_file,
     render_key_file,
     unlock_slots,
-    wrap_in_file,
     wrap_with_keyring,
 )
 from mailbox_appliance.store.maintenance.rewrite import rekey_closed_store
@@ -52,7 +51,7 @@ def before(folder: Path) -> dict[str, list[Row]]:
 
 def with_passphrase(folder: Path, *, keeps_file: bool) -> StoreKey:
     key = read_key(folder / KEY_FILE)
-    slots = (wrap_in_file(key.master),) if keeps_file else ()
+    slots = (FileSlot(key.master),) if keeps_file else ()
     (folder / KEY_FILE).write_bytes(render_key_file(key, (*slots, quickly_sealed(key, PASSPHRASE))))
     return key
 
@@ -93,7 +92,7 @@ def test_a_passphrase_opens_it_as_before(folder: Path, before: dict[str, list[Ro
     assert new.master != old.master
     (by_passphrase,) = (slot for slot in there.slots if isinstance(slot, PassphraseSlot))
     assert unlock_slots((by_passphrase,), new.store_id, PASSPHRASE) == new.master
-    (folder / KEY_FILE).write_bytes(render_key_file(new, (wrap_in_file(new.master),)))
+    (folder / KEY_FILE).write_bytes(render_key_file(new, (FileSlot(new.master),)))
     assert opened_facts(folder) == before
 
 
@@ -111,7 +110,7 @@ def test_the_keychain_opens_it_as_before(
     new = read_key(folder / KEY_FILE)
     desktop.stop()
     assert new.master != old.master
-    (folder / KEY_FILE).write_bytes(render_key_file(new, (wrap_in_file(new.master),)))
+    (folder / KEY_FILE).write_bytes(render_key_file(new, (FileSlot(new.master),)))
     assert opened_facts(folder) == before
 
 

@@ -21,7 +21,7 @@ from mailbox_appliance.store.backup.backups import verify_file
 from mailbox_appliance.store.backup.container import SECTION_NAMES, SectionSource
 from mailbox_appliance.store.backup.files import stage_backup
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
-from mailbox_appliance.store.key import StoreKey, new_key, read_key, read_key_file, render_key_file, wrap_in_file
+from mailbox_appliance.store.key import FileSlot, StoreKey, new_key, read_key, read_key_file, render_key_file
 from mailbox_appliance.store.maintenance.rewrite import rekey_closed_store
 from mailbox_appliance.store.open_file import DirectoryLock, check_opens_with
 from mailbox_appliance.store.restore import swap
@@ -69,7 +69,7 @@ def back_up(folder: Path, clock: FakeClock, *, passphrase: str | None = None, fo
 def back_up_raw(folder: Path, key: StoreKey, clock: FakeClock, *, format: int = 5) -> Path:  # noqa: A002
     """Do the same for a store whose key file has no slots."""
     sources = [SectionSource(name, folder / name) for name in SECTION_NAMES if (folder / name).exists()]
-    with stage_backup(folder, "migration", sources, key, (wrap_in_file(key.master),), format, clock) as made:
+    with stage_backup(folder, "migration", sources, key, (FileSlot(key.master),), format, clock) as made:
         return made.publish()
 
 
@@ -383,7 +383,7 @@ def lose(folder: Path, how: str) -> None:
         (folder / KEY_FILE).write_bytes(b"junk" * 500_000)
     elif how == "another key":
         key = new_key()
-        (folder / KEY_FILE).write_bytes(render_key_file(key, (wrap_in_file(key.master),)))
+        (folder / KEY_FILE).write_bytes(render_key_file(key, (FileSlot(key.master),)))
     elif how == "database damaged":
         with (folder / DATABASE_FILE).open("r+b") as file:
             file.seek(5000)
@@ -487,7 +487,7 @@ def test_what_does_not_open_with_its_key_file_is_not_decided(folder: Path, clock
     (folder / DATABASE_FILE).unlink()
     before = contents(folder)
     prepared, key = prepare_restore(folder, file, folder / KEY_FILE, None, clock), new_key()
-    (prepared.making / KEY_FILE).write_bytes(render_key_file(key, (wrap_in_file(key.master),)))
+    (prepared.making / KEY_FILE).write_bytes(render_key_file(key, (FileSlot(key.master),)))
     with pytest.raises(StoreUnusable):
         complete_restore(prepared, clock, LOCAL)
     assert contents(folder) == before
