@@ -29,24 +29,16 @@ _RETRY_SECONDS = 3600.0
 _DAY, _STALE = timedelta(hours=24), timedelta(hours=48)
 
 
-class DailyBackup:
-    """Makes the daily backups, on a thread of its own."""
+class DailyBackup(PeriodicTask):
+    """Makes the daily backups, on a thread of its own. The first check comes a minute after the start."""
 
     def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, job: ExclusiveJob) -> None:
         self._store, self._settings, self._events, self._clock = store, settings, events, clock
         self._exclusive_job = job
-        self._task = PeriodicTask("daily-backup", self.run_once, _EVERY, at_once=False)
+        super().__init__("daily-backup", self.run_once, _EVERY, at_once=False)
         self._failed: str | None = None
         self._again_at = 0.0  # monotonic
         self._newest: datetime | None = None
-
-    def start(self) -> None:
-        """Start the thread; the first check comes a minute later."""
-        self._task.start()
-
-    def stop(self, timeout: float) -> None:
-        """Make no more backups, abort one in progress, and wait up to `timeout` seconds for that."""
-        self._task.stop(timeout)
 
     @property
     def trouble(self) -> BackupTrouble | None:
@@ -105,7 +97,7 @@ class DailyBackup:
         except StoreAtWork:  # looked for again in a minute
             return
         except Problem as problem:
-            if not self._task.is_stopping:
+            if not self.is_stopping:
                 log.error("daily_backup_failed", extra={"code": problem.code, "why": problem.message})
                 self._record_failure(problem.message)
             return
@@ -130,7 +122,7 @@ class DailyBackup:
 
     def _abort_when_stopping(self, progress: Progress) -> Progress:
         def tell(what: str, done: int, total: int) -> None:
-            if self._task.is_stopping:
+            if self.is_stopping:
                 raise BackupNotMade(reason="the appliance is stopping.")
             progress(what, done, total)
 
@@ -140,23 +132,15 @@ class DailyBackup:
 # --- Low disk space: logged when it begins and when it ends; `GET /status` warns of it in between ---
 
 
-class DiskSpaceWatch:
+class DiskSpaceWatch(PeriodicTask):
     """Checks the free disk space every minute, and logs when it becomes low and when that ends. Has a thread of its
     own.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings = store, settings
-        self._task = PeriodicTask("store-watch", self.run_once, _EVERY)
+        super().__init__("store-watch", self.run_once, _EVERY)
         self._is_low = False
-
-    def start(self) -> None:
-        """Start the thread; the first check is immediate."""
-        self._task.start()
-
-    def stop(self, timeout: float) -> None:
-        """Stop checking, and wait up to `timeout` seconds for the thread to end."""
-        self._task.stop(timeout)
 
     def run_once(self) -> None:
         """Check the free disk space once, and log a change.

@@ -23,23 +23,19 @@ log = logging.getLogger(__name__)
 _EVERY = 60.0  # seconds between two checks of the clock
 
 
-class LicenceCheck:
+class LicenceCheck(PeriodicTask):
     """Confirms the license with its issuer, on a thread of its own. The thread runs only if licenses are confirmed
     online.
     """
 
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self._store, self._settings, self._clock = store, settings, clock
-        self._task = PeriodicTask("licence", self.run_once, _EVERY)
+        super().__init__("licence", self.run_once, _EVERY)
 
     def start(self) -> None:
         """Start the thread, if the setting `license.verify_url` is set."""
         if licence.verify_url(self._settings):
-            self._task.start()
-
-    def stop(self, timeout: float) -> None:
-        """Stop confirming; a request in progress is abandoned after `timeout` seconds."""
-        self._task.stop(timeout)
+            super().start()
 
     def run_once(self) -> None:
         """Confirm the license with its issuer if that is due, and store the result."""

@@ -22,25 +22,17 @@ EVERY, AGAIN = 24 * 3600.0, 3600.0
 _LOOK = 60.0
 
 
-class SenderAddressRefresher:
+class SenderAddressRefresher(PeriodicTask):
     """Fetches the allowed sender addresses of mailboxes from their providers, on a thread of its own."""
 
     def __init__(self, store: Store, logins: Logins, events: Events, clock: Clock) -> None:
         self._store, self._logins, self._clock = store, logins, clock
         self._lock, self._running = threading.Lock(), threading.Lock()
         self._next_at: dict[str, float] = {}
-        self._task = PeriodicTask("sender addresses", self.run_once, _LOOK)
-        events.subscribe(AccountAdded, lambda event: self._schedule(event.account_id, 0.0))
-        events.subscribe(AccountReconnected, lambda event: self._schedule(event.account_id, 0.0))
+        super().__init__("sender addresses", self.run_once, _LOOK)
+        events.subscribe(AccountAdded, lambda event: self._schedule(event.account_id))
+        events.subscribe(AccountReconnected, lambda event: self._schedule(event.account_id))
         events.subscribe(AccountRemoved, lambda event: self._forget(event.account_id))
-
-    def start(self) -> None:
-        """Start the thread; the first fetch for all mailboxes begins at once."""
-        self._task.start()
-
-    def stop(self, timeout: float) -> None:
-        """Stop fetching; a request in progress is abandoned after `timeout` seconds."""
-        self._task.stop(timeout)
 
     def run_once(self) -> None:
         """Fetch the addresses of all mailboxes whose planned time has come. A second concurrent call waits for the
@@ -48,7 +40,7 @@ class SenderAddressRefresher:
         """
         with self._running:
             for account_id in self._store.sender_addresses.list_accounts():
-                if self._task.is_stopping:
+                if self.is_stopping:
                     return
                 expected = self._next_time(account_id)
                 if self._clock.monotonic() >= expected:
@@ -78,11 +70,10 @@ class SenderAddressRefresher:
             if self._next_at.get(account_id) == expected:
                 self._next_at[account_id] = self._clock.monotonic() + seconds
 
-    def _schedule(self, account_id: str, seconds: float) -> None:
+    def _schedule(self, account_id: str) -> None:
         with self._lock:
-            self._next_at[account_id] = self._clock.monotonic() + seconds
-        if not seconds:
-            self._task.wake()
+            self._next_at[account_id] = self._clock.monotonic()
+        self.wake()
 
     def _forget(self, account_id: str) -> None:
         with self._lock:

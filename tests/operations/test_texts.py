@@ -5,7 +5,6 @@ import unicodedata
 import msgspec
 import pytest
 
-from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.operations.message_input import DeviceName, Name
 from tests.checked_client import PASSWORD, CheckedClient
 from tests.operations.log_ins import LOGIN, log_in
@@ -67,11 +66,6 @@ def test_white_space_controls_and_format_characters_alone_are_no_name() -> None:
         name = unicodedata.name(character, "")
         if name.split(" ")[0] not in seen or name == "ARABIC LETTER MARK":
             assert not is_taken(character * 3, Name), name
-
-
-@pytest.fixture
-def ada(timed: Appliance) -> CheckedClient:
-    return CheckedClient(timed).set_up()
 
 
 def test_everywhere_a_name_is_given(ada: CheckedClient) -> None:

@@ -146,21 +146,6 @@ def test_https_is_told_with_the_fingerprint_that_clients_pin(tmp_path: Path) -> 
         assert one.end(signal.SIGTERM)[0] == 0
 
 
-def test_https_that_cannot_be_offered_keeps_it_from_starting(tmp_path: Path) -> None:
-    with socket.create_server(("0.0.0.0", 0)) as server:
-        taken = str(server.getsockname()[1])
-        code, message = refused(tmp_path, "--port", "0", "--https-port", taken)
-    assert code == 1
-    assert taken in message
-    assert "--https-port" in message
-    assert "https disable" in message
-    (tmp_path / "tls" / "key.pem").unlink()
-    code, message = refused(tmp_path, "--port", "0", environment={"MAILBOX_APPLIANCE_SERVER_HTTPS": "yes"})
-    assert code == 1
-    assert "key.pem is missing" in message
-    Store.open(tmp_path).close()
-
-
 def test_a_request_in_flight_is_answered_before_it_ends(tmp_path: Path) -> None:
     with serving(tmp_path, "--port", "0", "--ready-json") as one:
         connection = connected(one.ready()["http"])
@@ -224,6 +209,8 @@ def test_an_address_that_cannot_be_listened_on(tmp_path: Path, arguments: tuple[
     assert (code, error["code"]) == (1, "cannot_listen")
     assert error["message"].endswith(".")
     assert ".." not in error["message"]
+    assert given[1] in error["message"]
+    Store.open(tmp_path).close()
 
 
 @pytest.mark.parametrize("place", ["data", "elsewhere"])
@@ -242,15 +229,6 @@ def test_a_key_without_its_store_is_told(tmp_path: Path, place: str) -> None:
     assert seen == [False, True, False]
     lines = [json.loads(line) for line in (tmp_path / "data" / "logs" / "appliance.log").read_text().splitlines()]
     assert [line["level"] for line in lines if line["event"] == event] == ["warning"]
-
-
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
-        code, message = refused(tmp_path, "--port", port)
-    assert code == 1
-    assert port in message
-    Store.open(tmp_path).close()
 
 
 def test_a_second_process(tmp_path: Path) -> None:
