@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mailbox_appliance.appliance import Appliance
 from tests.checked_client import CheckedClient
-from tests.operations.filled import add_member
+from tests.operations.connected import request_to_connect
+from tests.operations.filled import FilledMailbox, add_member
+from tests.operations.key_people import People
+from tests.operations.resting import RestingMailbox
 from tests.servers.desk import Desk, desk_of_a_scripted_server
 from tests.servers.dovecot import MailServer
 from tests.servers.scripted_smtp import ScriptedSmtp
@@ -68,3 +72,27 @@ def bob(timed: Appliance, ada: CheckedClient) -> CheckedClient:
     """A member who is logged in."""
     add_member(timed, "bob")
     return ada.log_in("bob@example.org")
+
+
+@pytest.fixture
+def people(timed: Appliance) -> People:
+    """Administrators and a member who make keys."""
+    return People(timed)
+
+
+@pytest.fixture
+def box(timed: Appliance) -> RestingMailbox:
+    """A mailbox whose server cannot be reached, by a clock that the test moves."""
+    return RestingMailbox(timed)
+
+
+@pytest.fixture
+def filled(checked_client: CheckedClient) -> FilledMailbox:
+    """A mailbox whose server cannot be reached."""
+    return FilledMailbox(checked_client.appliance, checked_client.member["id"])
+
+
+@pytest.fixture
+def request_for(mail_server: MailServer) -> dict[str, Any]:
+    """What connects a mailbox that nobody has used."""
+    return request_to_connect(mail_server)

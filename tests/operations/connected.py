@@ -7,15 +7,21 @@ from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
 
 
+def request_to_connect(server: MailServer, *, imap_port: int = 0) -> dict[str, Any]:
+    """The body that connects a mailbox that nobody has used."""
+    user = server.fresh_user()
+    login = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
+    imap, smtp = login | {"port": imap_port or server.imap_port}, login | {"port": server.submission_port}
+    return {"email": user, "imap": imap, "smtp": smtp}
+
+
 class ConnectedMailbox:
     """The mailbox and its owner."""
 
     def __init__(self, client: CheckedClient, server: MailServer) -> None:
-        self.client, self.server, self.user = client, server, server.fresh_user()
-        login = {"host": "127.0.0.1", "security": "none", "username": self.user, "password": "secret"}
-        imap, smtp = login | {"port": server.imap_port}, login | {"port": server.submission_port}
-        answer = client.ask("POST", "/accounts", {"email": self.user, "imap": imap, "smtp": smtp})
-        self.id = str(answer.data["id"])
+        request = request_to_connect(server)
+        self.client, self.server, self.user = client, server, request["email"]
+        self.id = str(client.ask("POST", "/accounts", request).data["id"])
         wait_until(lambda: bool(self.ask("GET", "").data["status"] == "ready"), lambda: "it is not ready", 10)
 
     def ask(self, method: str, path: str, body: object = None, **more: Any) -> Answer:

@@ -45,15 +45,6 @@ FIELDS = {
 CLOSED_PORT = 1
 
 
-@pytest.fixture
-def request_for(mail_server: MailServer) -> dict[str, Any]:
-    """What connects a mailbox that nobody has used."""
-    user = mail_server.fresh_user()
-    server = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
-    imap, smtp = server | {"port": mail_server.imap_port}, server | {"port": mail_server.submission_port}
-    return {"email": user, "imap": imap, "smtp": smtp}
-
-
 def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("sync-")]
 

@@ -2,42 +2,14 @@
 
 from typing import Any
 
-import pytest
-
 from tests.checked_client import CheckedClient
 from tests.operations.connected import ConnectedMailbox
 from tests.operations.filled import FilledMailbox, add_key, letter
 from tests.servers.dovecot import MailServer
 
-ORGANIZING = ("markRead", "markUnread", "star", "unstar", "archive", "move", "addLabels", "removeLabels")
-NEEDS = dict.fromkeys(ORGANIZING, "mail.organize")
-NEEDS |= {"trash": "mail.trash", "untrash": "mail.trash", "delete": "mail.delete"}
-
-
-@pytest.fixture
-def filled(checked_client: CheckedClient) -> FilledMailbox:
-    """A mailbox whose server cannot be reached."""
-    return FilledMailbox(checked_client.appliance, checked_client.member["id"])
-
 
 def path(mailbox: FilledMailbox) -> str:
     return f"/accounts/{mailbox.id}/messages/actions"
-
-
-def test_each_action_needs_its_capability(checked_client: CheckedClient, filled: FilledMailbox) -> None:
-    appliance, ada = checked_client.appliance, checked_client.member["id"]
-    tokens = {name: add_key(appliance, ada, name)[1] for name in {*NEEDS.values(), "mail.read"}}
-    for action, needed in NEEDS.items():
-        body = {"action": action, "messageIds": ["msg_1"], "folder": "Projects/Ärger & Co"}
-        for held, token in tokens.items():
-            answer = checked_client.ask("POST", path(filled), body, token=token)
-            if held == needed:
-                assert answer.status in (200, 400), (action, held)  # 400: labels are missing
-            else:
-                assert (answer.refusal, answer.places) == ((403, "permission_denied"), ["capability"]), (action, held)
-                assert answer.body["error"]["details"][0]["message"] == needed, (
-                    "also for a key that has none of the three"
-                )
 
 
 def test_rights_come_before_what_is_wrong_with_the_request(

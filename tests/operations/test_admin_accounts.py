@@ -7,17 +7,7 @@ import pytest
 from mailbox_appliance.appliance import Appliance
 from tests.checked_client import CheckedClient
 from tests.operations.filled import add_key, add_member, suspend
-from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
-
-
-@pytest.fixture
-def request_for(mail_server: MailServer) -> dict[str, Any]:
-    """What connects a mailbox that nobody has used, but for its owner."""
-    user = mail_server.fresh_user()
-    server = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
-    imap, smtp = server | {"port": mail_server.imap_port}, server | {"port": mail_server.submission_port}
-    return {"email": user, "imap": imap, "smtp": smtp}
 
 
 @pytest.mark.parametrize("by_key", [False, True])

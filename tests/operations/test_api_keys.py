@@ -19,11 +19,6 @@ FIELDS = {"id", "name", "createdAt", "lastUsedAt", "memberId", "accountIds"} | {
 }
 
 
-@pytest.fixture
-def people(timed: Appliance) -> People:
-    return People(timed)
-
-
 # --- making -----------------------------------------------------------------------------------------------------------
 
 

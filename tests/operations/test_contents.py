@@ -16,6 +16,7 @@ from mailbox_appliance.model.deliveries import NewDelivery
 from mailbox_appliance.model.messages import Address, OutgoingAttachment, OutgoingMessage
 from mailbox_appliance.model.sync import FetchedMessage
 from tests.checked_client import Answer, CheckedClient
+from tests.operations.connected import ConnectedMailbox
 from tests.operations.filled import FilledMailbox
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
@@ -65,18 +66,8 @@ class Mailbox:
 
 @pytest.fixture
 def box(checked_client: CheckedClient, mail_server: MailServer) -> Mailbox:
-    user = mail_server.fresh_user()
-    endpoint = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
-    imap, smtp = endpoint | {"port": mail_server.imap_port}, endpoint | {"port": mail_server.submission_port}
-    account = checked_client.ask("POST", "/accounts", {"email": user, "imap": imap, "smtp": smtp}).data["id"]
-    path = f"/accounts/{account}"
-    wait_until(lambda: checked_client.ask("GET", path).data["status"] == "ready", lambda: "the sync is not through", 20)
-    return Mailbox(checked_client, mail_server, user, account)
-
-
-@pytest.fixture
-def filled(checked_client: CheckedClient) -> FilledMailbox:
-    return FilledMailbox(checked_client.appliance, checked_client.member["id"])
+    made = ConnectedMailbox(checked_client, mail_server)
+    return Mailbox(checked_client, mail_server, made.user, made.id)
 
 
 def with_file(content: bytes, filename: str = "file.bin", *, text: str = "See the file.") -> bytes:

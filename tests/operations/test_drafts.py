@@ -117,12 +117,6 @@ WRONG: tuple[tuple[dict[str, Any], str], ...] = (
 )
 
 
-@pytest.fixture
-def filled(checked_client: CheckedClient) -> FilledMailbox:
-    """A mailbox whose server cannot be reached."""
-    return FilledMailbox(checked_client.appliance, checked_client.member["id"])
-
-
 def test_what_is_wrong_with_a_draft(checked_client: CheckedClient, filled: FilledMailbox) -> None:
     (draft,) = filled.deliver(letter("one"), flags=["\\Draft"])
     for method, path in (("POST", f"/accounts/{filled.id}/drafts"), ("PUT", f"/accounts/{filled.id}/drafts/{draft}")):

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.operations import sending
 from tests.operations.filled import FilledMailbox, add_key, letter
@@ -14,11 +13,6 @@ from tests.servers.desk import a_key, a_message
 from tests.servers.fake_clock import FakeClock
 
 BODY: dict[str, Any] = a_message(subject="Grüße", sendAt=at(hours=1))
-
-
-@pytest.fixture
-def box(timed: Appliance) -> RestingMailbox:
-    return RestingMailbox(timed)
 
 
 def test_the_same_request_however_it_is_written(box: RestingMailbox) -> None:

@@ -4,16 +4,10 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.appliance import Appliance
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.key_people import ADMIN, ALL, MAIL, OWN, People
 
 NO = (403, "permission_denied")
-
-
-@pytest.fixture
-def people(timed: Appliance) -> People:
-    return People(timed)
 
 
 def stored(people: People) -> Any:

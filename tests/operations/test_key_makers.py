@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.permissions import may_send_now
 from tests.checked_client import CheckedClient
@@ -12,11 +10,6 @@ from tests.operations.key_people import ALL, OWN, People
 NO = (403, "permission_denied")
 GONE = (401, "unauthenticated")
 KEYS = ["admin.api_keys"]
-
-
-@pytest.fixture
-def people(timed: Appliance) -> People:
-    return People(timed)
 
 
 def given_to(people: People, owner: CheckedClient, token: str | None = None, *capabilities: str) -> tuple[str, str]:

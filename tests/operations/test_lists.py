@@ -6,6 +6,7 @@ import pytest
 
 from mailbox_appliance.model.sync import FetchedMessage
 from tests.checked_client import CheckedClient
+from tests.operations.connected import request_to_connect
 from tests.operations.filled import FilledMailbox, add_key, add_member, letter
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
@@ -316,12 +317,11 @@ def test_the_labels_of_a_mailbox(checked_client: CheckedClient, mailbox: FilledM
 def test_a_reader_is_told_how_many_bodies_are_still_to_come(
     checked_client: CheckedClient, mail_server: MailServer
 ) -> None:
-    user, proxy = mail_server.fresh_user(), mail_server.proxy()
-    mail_server.seed(user, {"INBOX": 60})
+    proxy = mail_server.proxy()
+    request = request_to_connect(mail_server, imap_port=proxy.port)
+    mail_server.seed(request["email"], {"INBOX": 60})
     proxy.refuse(r"UID FETCH .*BODY\.PEEK\[\]", answer="NO [SERVERBUG] Oops")
-    login = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
-    servers = {"imap": login | {"port": proxy.port}, "smtp": login | {"port": mail_server.submission_port}}
-    account = checked_client.ask("POST", "/accounts", {"email": user, **servers}).data["id"]
+    account = checked_client.ask("POST", "/accounts", request).data["id"]
 
     def warnings() -> list[str]:
         return list(checked_client.ask("GET", f"/accounts/{account}/messages").body.get("warnings", []))

@@ -5,6 +5,7 @@ import pytest
 from mailbox_appliance.operations.decoding import encode_cursor
 from tests.checked_client import CheckedClient
 from tests.message_shape import check_messages
+from tests.operations.connected import request_to_connect
 from tests.operations.filled import FilledMailbox, add_member, letter
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
@@ -313,12 +314,11 @@ def test_an_unknown_thread_is_told_on_every_page(checked_client: CheckedClient, 
 def test_mail_of_a_real_server_is_read_by_who_it_is_shared_with(
     checked_client: CheckedClient, mail_server: MailServer
 ) -> None:
-    user = mail_server.fresh_user()
+    request = request_to_connect(mail_server)
+    user = request["email"]
     mail_server.deliver(user, FULL, letter("Second", number=2))
     mail_server.deliver(user, letter("Spam", number=3), folder="Junk")
-    server = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
-    imap, smtp = server | {"port": mail_server.imap_port}, server | {"port": mail_server.submission_port}
-    account_id = checked_client.ask("POST", "/accounts", {"email": user, "imap": imap, "smtp": smtp}).data["id"]
+    account_id = checked_client.ask("POST", "/accounts", request).data["id"]
     path = f"/accounts/{account_id}"
     wait_until(lambda: checked_client.ask("GET", path).data["status"] == "ready", lambda: "is not ready", 10)
     listed = checked_client.ask("GET", f"{path}/messages")

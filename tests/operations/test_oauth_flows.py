@@ -17,6 +17,7 @@ from mailbox_appliance.operations.oauth import redirect_uri, require_redirectabl
 from mailbox_appliance.security.tokens import KINDS
 from mailbox_appliance.settings import BadSetting
 from tests.checked_client import Answer, CheckedClient
+from tests.operations.connected import request_to_connect
 from tests.operations.sign_ins import NAMES, SignIns
 from tests.servers.dovecot import MailServer
 from tests.servers.oauth_answers import WORDS
@@ -360,12 +361,9 @@ def test_only_its_owner_signs_in_to_a_mailbox_again(scene: SignIns) -> None:
 
 
 def test_a_mailbox_that_has_a_password_here_is_not_connected_twice(scene: SignIns) -> None:
-    user = scene.server.fresh_user()
-    server = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
-    ports = {"imap": scene.server.imap_port, "smtp": scene.server.submission_port}
-    body = {kind: server | {"port": port} for kind, port in ports.items()}
-    assert scene.bob.ask("POST", "/accounts", {"email": user, **body}).status == 201
-    assert scene.connect(scene.bob, "google", user).refusal == (409, "account_exists")
+    request = request_to_connect(scene.server)
+    assert scene.bob.ask("POST", "/accounts", request).status == 201
+    assert scene.connect(scene.bob, "google", request["email"]).refusal == (409, "account_exists")
 
 
 def test_a_mailbox_removed_meanwhile_is_not_found(scene: SignIns) -> None:

@@ -3,9 +3,6 @@
 import base64
 from typing import Any
 
-import pytest
-
-from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.mail.html.analysis import UNANALYZED_OUTGOING
 from mailbox_appliance.mail.parse import parse_message
 from tests.checked_client import Answer, CheckedClient
@@ -21,11 +18,6 @@ PEOPLE = {
     "cc": [{"email": "cy@example.test"}],
     "bcc": [{"email": "di@example.test", "name": "Dî"}],
 }
-
-
-@pytest.fixture
-def box(timed: Appliance) -> RestingMailbox:
-    return RestingMailbox(timed)
 
 
 def preview(box: RestingMailbox, body: dict[str, Any], **more: Any) -> Answer:

@@ -5,7 +5,6 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
-from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_timestamp
 from tests.operations.filled import add_key, add_member
 from tests.operations.resting import START, RestingMailbox, at
@@ -13,11 +12,6 @@ from tests.servers.desk import a_key, a_message
 from tests.servers.fake_clock import FakeClock
 
 BOB = {"email": "bob@example.test"}
-
-
-@pytest.fixture
-def box(timed: Appliance) -> RestingMailbox:
-    return RestingMailbox(timed)
 
 
 def test_a_send_for_later_is_fixed_now(box: RestingMailbox, clock: FakeClock) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.checked_client import Answer, CheckedClient
+from tests.operations.connected import request_to_connect
 from tests.operations.filled import add_member
 from tests.servers.desk import Desk
 from tests.servers.dovecot import MailServer
@@ -32,10 +33,7 @@ class Office:
 
     def mailbox(self, **more: Any) -> dict[str, Any]:
         """What connects a new mailbox."""
-        user = self.server.fresh_user()
-        login = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
-        imap, smtp = login | {"port": self.proxy.port}, login | {"port": self.server.submission_port}
-        return {"email": user, "imap": imap, "smtp": smtp, **more}
+        return request_to_connect(self.server, imap_port=self.proxy.port) | more
 
     def connected(self, client: CheckedClient) -> str:
         """A mailbox that is followed, and at rest."""
