@@ -99,7 +99,7 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
         Raises OSError; then the old file stays open.
         """
         with self.lock or nullcontext():
-            _make_folder(Path(self.baseFilename).parent)
+            ownership.make_folder(Path(self.baseFilename).parent)
             before, self.stream = self.stream, self._open()
         if before is not None:
             before.close()
@@ -132,10 +132,6 @@ class _StandardError(logging.StreamHandler[TextIO]):
         with suppress(OSError, ValueError):  # there is no such file, or no file behind standard error
             return os.path.samestat(os.fstat(self.stream.fileno()), file.stat())
         return False
-
-
-def _make_folder(folder: Path) -> None:
-    ownership.make_folder(folder)
 
 
 def _open_private(path: str, flags: int) -> int:
@@ -174,7 +170,7 @@ def configure(
     for noisy in ("waitress.queue", "imapclient", "mcp"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     if folder is not None:
-        _make_folder(folder)
+        ownership.make_folder(folder)
         file = folder / name
         rotating = _PrivateFile(file, maxBytes=max_bytes, backupCount=keep, encoding="utf-8")
         rotating.setFormatter(JsonLines())

@@ -109,7 +109,7 @@ def to_login(asking: OAuthClient, asked: SignInRequest, issued: IssuedTokens, *,
     if asked.email is None:
         return OAuthLogin(provider, own, own, issued.refresh_token)
     for name in (own, *others):
-        if _is_same_mailbox(asked.email, name):
+        if _comparable_address(asked.email) == _comparable_address(name):
             return OAuthLogin(provider, name, name, issued.refresh_token)
     if provider == "google" or not may_be_shared:
         raise SignInRefused(f"You signed in as {own} instead of {asked.email}. Sign in again as {asked.email}.")
@@ -172,10 +172,6 @@ def _is_address(text: str) -> bool:
         return bool(to_envelope_address(text))
     except ValueError:
         return False
-
-
-def _is_same_mailbox(one: str, other: str) -> bool:
-    return _comparable_address(one) == _comparable_address(other)
 
 
 def _comparable_address(email: str) -> str:

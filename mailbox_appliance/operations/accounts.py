@@ -3,7 +3,6 @@
 Administrators see the settings of every mailbox, and never its mail.
 """
 
-from collections.abc import Mapping
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
@@ -31,7 +30,7 @@ from mailbox_appliance.model.members import Capability
 from mailbox_appliance.operations.licence import require_room_for_account
 from mailbox_appliance.operations.members import get_named_member, require_named_members
 from mailbox_appliance.operations.message_input import Email, Id, Name, refuse_control_characters
-from mailbox_appliance.operations.oauth import retry_login
+from mailbox_appliance.operations.oauth import require_unlimited, retry_login
 from mailbox_appliance.operations.operation import Access, Caller, operation, recheck_caller, recheck_owner
 from mailbox_appliance.remote.discovery import discovery
 from mailbox_appliance.remote.discovery.autoconfig import DiscoveryCandidate, Source
@@ -356,10 +355,6 @@ class AddMemberAccountRequest(AddAccountRequest, frozen=True, kw_only=True):
     owner_member_id: Id
 
 
-def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[str, str]) -> None:
-    permissions.require_unlimited(caller.required_credential)
-
-
 @operation(needs=Capability.ADMIN_ACCOUNTS, https=True)
 def list_every_account(appliance: Appliance, caller: Caller) -> tuple[Account, ...]:
     """List all mailboxes.
@@ -371,12 +366,7 @@ def list_every_account(appliance: Appliance, caller: Caller) -> tuple[Account, .
     return tuple(each for each in appliance.store.accounts.list_all() if scope is None or each.id in scope)
 
 
-@operation(
-    needs=Capability.ADMIN_ACCOUNTS,
-    https=True,
-    check_request=_require_unlimited,
-    asks_servers=True,
-)
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=require_unlimited, asks_servers=True)
 def add_account_of_member(appliance: Appliance, caller: Caller, request: AddMemberAccountRequest) -> Account:
     """Connect a mailbox for a member.
 

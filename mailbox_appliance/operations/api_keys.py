@@ -102,10 +102,13 @@ def changed_permissions(before: KeyPermissions, given: UpdateApiKeyRequest) -> K
     _refuse_contradictions(before, given)
     after = before
     if given.custom_capabilities is not UNSET:
-        after = _custom_permissions(given.custom_capabilities)
+        held = _unique_capabilities(given.custom_capabilities)
+        after = KeyPermissions("custom", held, tuple(one for one in held if one in ADMIN_CAPABILITIES))
     elif given.permission_profile is not UNSET or given.supplemental_capabilities is not UNSET:
         after = _profile_permissions(before, given)
-    return replace(after, account_ids=_merge_account_ids(before, given))
+    if given.accounts is UNSET:
+        return replace(after, account_ids=before.account_ids)
+    return replace(after, account_ids=None if given.accounts is None else tuple(dict.fromkeys(given.accounts)))
 
 
 def _refuse_contradictions(before: KeyPermissions, given: UpdateApiKeyRequest) -> None:
@@ -124,11 +127,6 @@ def _refuse_contradictions(before: KeyPermissions, given: UpdateApiKeyRequest) -
         raise Invalid.at("/supplementalCapabilities", reason)
 
 
-def _custom_permissions(capabilities: Iterable[Capability]) -> KeyPermissions:
-    held = _unique_capabilities(capabilities)
-    return KeyPermissions("custom", held, tuple(one for one in held if one in ADMIN_CAPABILITIES))
-
-
 def _profile_permissions(before: KeyPermissions, given: UpdateApiKeyRequest) -> KeyPermissions:
     # A custom key that gets only supplemental capabilities has been refused already.
     profile = before.profile if given.permission_profile is UNSET else given.permission_profile
@@ -136,12 +134,6 @@ def _profile_permissions(before: KeyPermissions, given: UpdateApiKeyRequest) -> 
     supplemental = _unique_capabilities(map(Capability, added))
     mail = () if profile == "custom" else PROFILES[profile]
     return KeyPermissions(profile, _unique_capabilities((*mail, *supplemental)), supplemental)
-
-
-def _merge_account_ids(before: KeyPermissions, given: UpdateApiKeyRequest) -> tuple[str, ...] | None:
-    if given.accounts is UNSET:
-        return before.account_ids
-    return None if given.accounts is None else tuple(dict.fromkeys(given.accounts))
 
 
 def _unique_capabilities(capabilities: Iterable[Capability]) -> tuple[Capability, ...]:

@@ -67,7 +67,8 @@ def body_in_form(
         text, left_out = (text, left_out) if has_text else (seen.text, seen.hidden)
     shown, hidden = readable_text(text)
     if form == "text" and html is not None and has_text:
-        warnings = _difference_warnings(readers.differs(text, html))
+        differs = readers.differs(text, html)
+        warnings = (UNCOMPARED,) if differs is None else (DIFFERENCE_WARNING,) if differs else ()
     return _text_to_html(shown) if form == "html" else shown, (left_out + hidden).warnings() + warnings
 
 
@@ -84,10 +85,6 @@ def readable_text(text: str) -> tuple[str, HiddenText]:
             _cached_text.clear()
             _cached_text[key] = found
     return found
-
-
-def _difference_warnings(differs: bool | None) -> tuple[str, ...]:
-    return (UNCOMPARED,) if differs is None else (DIFFERENCE_WARNING,) if differs else ()
 
 
 def _text_to_html(text: str) -> str:

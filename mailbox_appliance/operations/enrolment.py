@@ -273,15 +273,14 @@ def redeem_console_link(appliance: Appliance, caller: Caller, request: RedeemCon
         find_token_member(appliance, attempt, _CONSOLE_LINK, request.token)
         with appliance.store.database.transaction(durable=True):
             member = redeem_token(appliance, _CONSOLE_LINK, request.token)
-            return _begin_console_session(appliance, caller, member.id, _get_login_time(appliance, request.token))
-
-
-def _begin_console_session(appliance: Appliance, caller: Caller, member_id: str, logged_in_at: str) -> IssuedSession:
-    """The session expires at the latest 90 days after the sign-in of the session that created the link."""
-    address = caller.origin.client_address
-    return begin_session(
-        appliance, member_id, _CONSOLE_DEVICE_NAME, address, by=_CONSOLE_LINK.action, logged_in_at=logged_in_at
-    )
+            return begin_session(
+                appliance,
+                member.id,
+                _CONSOLE_DEVICE_NAME,
+                caller.origin.client_address,
+                by=_CONSOLE_LINK.action,
+                logged_in_at=_get_login_time(appliance, request.token),
+            )
 
 
 def _get_login_time(appliance: Appliance, token: str) -> str:

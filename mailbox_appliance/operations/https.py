@@ -1,7 +1,7 @@
 """Operations on HTTPS: whether it is on, its address, and its certificate. For the operator and for administrators."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
@@ -144,8 +144,10 @@ def rotate(appliance: Appliance, caller: Caller) -> OperationResult[HttpsStatus]
 def _replace_certificate(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> OperationResult[HttpsStatus]:
     with appliance.settings_lock:  # the caller is shown the certificate of their own change, not of a later one
         before, had_links = _fingerprint(appliance), CertificateFiles(appliance.folder).are_links()
-        with _as_conflict():
+        try:
             told = (*((_UNLINKED_WARNING,) if had_links else ()), *act())
+        except CertificateUnusable as problem:  # the cause is the files, not the request
+            raise Conflict(reason=problem.message) from problem
         if appliance.https is not None and appliance.settings.flag("server.https"):
             with suppress(HttpsNotOffered):  # the certificate is replaced anyway; the response warns
                 appliance.https.apply()
@@ -190,12 +192,3 @@ def _describe_certificate(appliance: Appliance, *, is_reported: bool) -> tuple[C
         return served, () if is_reported else (problem.message,)
     untrusted = () if found.trusted or found.self_signed else (_UNTRUSTED_WARNING,)
     return found, (*certificate_warnings(found, appliance.clock.now()), *untrusted)
-
-
-@contextmanager
-def _as_conflict() -> Iterator[None]:
-    """The cause of a CertificateUnusable is the files, not the request."""
-    try:
-        yield
-    except CertificateUnusable as problem:
-        raise Conflict(reason=problem.message) from problem

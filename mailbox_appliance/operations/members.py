@@ -177,7 +177,8 @@ def update_member(
             and store.one_time_tokens.is_password_known_to_key(member_id)
         ):
             raise LetInByKey
-        change = {name: value for name, value in _given_fields(request).items() if value != getattr(before, name)}
+        given = msgspec.structs.asdict(request).items()
+        change = {name: value for name, value in given if value not in (UNSET, getattr(before, name))}
         if not change:
             return OperationResult(before)
         store.members.update(member_id, **change)
@@ -264,11 +265,6 @@ def _audit_actions(change: Mapping[str, Any]) -> tuple[str, ...]:
     """One for the role, one for the status, one for name and email together."""
     acts = [_ACTION_OF_CHANGE[change[name]] for name in ("role", "status") if name in change]
     return (*acts, *(("member.update",) if {"name", "email"} & change.keys() else ()))
-
-
-def _given_fields(request: UpdateMemberRequest) -> dict[str, Any]:
-    given = msgspec.structs.asdict(request)
-    return {name: value for name, value in given.items() if value is not UNSET}
 
 
 def _invite(appliance: Appliance, caller: Caller, member_id: str) -> IssuedInvitation:

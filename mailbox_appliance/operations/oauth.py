@@ -115,17 +115,22 @@ class SetOAuthAppRequest(Input, frozen=True, kw_only=True):
     ) = UNSET
 
 
-def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[str, str]) -> None:
+def require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[str, str]) -> None:
+    """Raise Denied for an API key that is limited to certain mailboxes."""
     permissions.require_unlimited(caller.required_credential)
 
 
-def _require_may_change_app(_appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
-    permissions.require_unlimited(caller.required_credential)
+def _require_known_provider(_appliance: Appliance, _caller: Caller, values: Mapping[str, str]) -> None:
     if values.get("provider") not in get_args(OAuthProvider):
         raise NotFound(what="OAuth provider")
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=_require_unlimited)
+def _require_may_change_app(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
+    require_unlimited(appliance, caller, values)
+    _require_known_provider(appliance, caller, values)
+
+
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=require_unlimited)
 def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # noqa: ARG001 - rights were checked
     """Get the OAuth applications.
 
@@ -515,11 +520,6 @@ class CompleteOAuthSignInRequest(Input, frozen=True, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
-
-
-def _require_known_provider(_appliance: Appliance, _caller: Caller, values: Mapping[str, str]) -> None:
-    if values.get("provider") not in get_args(OAuthProvider):
-        raise NotFound(what="OAuth provider")
 
 
 @operation(access=Access.SESSION, check_request=_require_known_provider)

@@ -21,7 +21,7 @@ from mailbox_appliance.mail import reply
 from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
 from mailbox_appliance.mail.compose import compose, has_text, new_message_id, parse_media_type, with_plain_text
 from mailbox_appliance.mail.draft import to_sendable
-from mailbox_appliance.mail.forward import ForwardedMessage, decode_parts, forward_message
+from mailbox_appliance.mail.forward import decode_parts, forward_message
 from mailbox_appliance.mail.html.analysis import TAG_READER, UNANALYZED_OUTGOING, HtmlReader
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.parse import parse_message
@@ -492,7 +492,12 @@ def _prepare_around(
     """`empty`: the message to fill, with sender and recipients only."""
     source = _read_original(appliance, account, message_id)
     reader = appliance.html_readers.for_request()
-    quoted = _quote_original(source, request, reader)
+    quoted = forward_message(
+        parse_message(source, reader),
+        request.comment or None,
+        with_attachments=request.include_attachments,
+        reader=reader,
+    )
     files = decode_parts(source, quoted.parts)
     require_attachment_sizes((len(file.content) for file in files), _FILES, _WITHOUT)
     outgoing = replace(empty, subject=quoted.subject, text=quoted.text, html=quoted.html, attachments=files)
@@ -503,13 +508,6 @@ def _prepare_around(
         kind="forward",
         parent_id=message_id,
         warnings=(UNANALYZED_OUTGOING,) if reader.has_failed else (),
-    )
-
-
-def _quote_original(source: bytes, request: ForwardEmailRequest, reader: HtmlReader) -> ForwardedMessage:
-    original = parse_message(source, reader)
-    return forward_message(
-        original, request.comment or None, with_attachments=request.include_attachments, reader=reader
     )
 
 

@@ -181,7 +181,8 @@ def get_status(appliance: Appliance, caller: Caller) -> OperationResult[Status]:
     - for an administrator's session, a crash
     """
     store = appliance.store
-    crash = crashes.find(appliance.folder) if _is_administrator(caller) else None
+    is_administrator = caller.kind == "session" and caller.member.role == "admin"
+    crash = crashes.find(appliance.folder) if is_administrator else None
     accounts = permissions.reachable_accounts(store, caller.required_credential)
     status = Status(
         version=__version__,
@@ -214,10 +215,6 @@ def _account_progress(account: Account, progress: SyncProgress | None) -> Accoun
         progress=None if progress is None else progress.text,
         progress_count=UNSET if count is None else MessageCount(done=count[0], total=count[1]),
     )
-
-
-def _is_administrator(caller: Caller) -> bool:
-    return caller.kind == "session" and caller.member.role == "admin"
 
 
 def operator_warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str]:

@@ -107,7 +107,8 @@ def _open_service(bootstrap: Bootstrap, showing: Callable[[], AbstractContextMan
             _configure_logs(data_dir, options)
         _watch_for_crashes(data_dir)
         _log_upgrade(appliance.store.upgraded)
-        _warn_of_unknown_variables()
+        for name, nearest in settings.unknown_variables():
+            log.warning("unknown_environment_setting", extra={"variable": name, "nearest": nearest})
         if has_lost_store:
             log.warning("store_created_with_old_key")
         return Service(bootstrap, appliance)
@@ -150,11 +151,6 @@ def _log_upgrade(upgraded: "UpgradeResult | None") -> None:
         log.info("store_upgraded", extra={"from": upgraded.format, "backup": upgraded.backup})
         for warning in upgraded.warnings:
             log.warning("store_upgrade_warning", extra={"why": warning})
-
-
-def _warn_of_unknown_variables() -> None:
-    for name, nearest in settings.unknown_variables():
-        log.warning("unknown_environment_setting", extra={"variable": name, "nearest": nearest})
 
 
 def _write_run_file(data_dir: Path, service: Service) -> None:
