@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.model.accounts import AccountError, Endpoint, OAuthLogin
+from mailbox_appliance.model.accounts import AccountError, Endpoint, OAuthApp, OAuthLogin
 from mailbox_appliance.oauth import tokens
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.errors import RemoteFault, named_fault
@@ -38,6 +38,33 @@ def stored(store: Store, account: str) -> str:
     login = store.oauth_logins.find(account)
     assert login is not None
     return login.refresh_token
+
+
+def login_of(server: OAuthServer, refresh_token: str) -> OAuthLogin:
+    return OAuthLogin(server.provider, server.person, server.person, refresh_token)
+
+
+def store_login(store: Store, account: str, server: OAuthServer, refresh_token: str) -> None:
+    """Store that somebody signed in again."""
+    with store.database.transaction(durable=True):
+        store.oauth_logins.set(account, login_of(server, refresh_token))
+
+
+def store_app(store: Store, app: OAuthApp) -> None:
+    with store.database.transaction(durable=True):
+        store.oauth_apps.put(app)
+
+
+class Hold:
+    """Makes a provider wait before it answers. `has_come`: a request has; `may_answer`: set to let it go on."""
+
+    def __init__(self, server: OAuthServer) -> None:
+        self.has_come, self.may_answer = threading.Event(), threading.Event()
+        server.before = self._wait
+
+    def _wait(self, _: object) -> None:
+        self.has_come.set()
+        self.may_answer.wait(10)
 
 
 def at_once(count: int, act: Callable[[], object]) -> list[object]:
@@ -159,18 +186,12 @@ def test_while_one_renews_early_the_others_go_on_with_what_is_good(
     account = connect(google)
     first = token(logins, account)
     clock.advance(3400)
-    may_answer, has_come = threading.Event(), threading.Event()
-
-    def hold(_: Asked) -> None:
-        has_come.set()
-        may_answer.wait(10)
-
-    google.before = hold
+    held = Hold(google)
     with ThreadPoolExecutor(1) as pool:
         renewing = pool.submit(token, logins, account)
-        assert has_come.wait(10)
+        assert held.has_come.wait(10)
         assert token(logins, account) == first
-        may_answer.set()
+        held.may_answer.set()
         assert renewing.result(10) != first
 
 
@@ -261,9 +282,7 @@ def test_an_access_that_ended_is_told_and_not_asked_for_again(
     shown = store.accounts.get(account)
     assert (shown.status, shown.error and shown.error.fault) == ("reauth_required", name)
     kept = stored(store, account)
-    with store.database.transaction(durable=True):
-        login = logins.get_login(account)
-        store.oauth_logins.set(account, type(login)(login.provider, login.email, login.username, server.sign_up()))
+    store_login(store, account, server, server.sign_up())
     assert stored(store, account) != kept
     assert server.user_of(token(logins, account)) == server.person
     assert store.accounts.get(account).error is None
@@ -285,22 +304,17 @@ def test_who_tries_again_while_a_token_is_renewed_asks_nothing_beside_it(
     """If the provider accepts each refresh token once, a second request would lose the access."""
     outlook.rotation = "strict"
     account = connect(outlook)
-    has_come, may_answer = threading.Event(), threading.Event()
-
-    def hold(_: object) -> None:
-        has_come.set()
-        may_answer.wait(10)
+    held = Hold(outlook)
 
     def again() -> str:
         logins.forget_tokens(account)
         return token(logins, account)
 
-    outlook.before = hold
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(token, logins, account)
-        assert has_come.wait(10)
+        assert held.has_come.wait(10)
         others = [pool.submit(again) for _ in range(2)]
-        may_answer.set()
+        held.may_answer.set()
         came = [each.result(10) for each in (first, *others)]
     assert all(outlook.user_of(each) for each in came)
     brought = [each.values["refresh_token"] for each in outlook.asked]
@@ -315,8 +329,7 @@ def test_a_sign_in_while_a_token_is_renewed_is_asked_nothing_more(
     issued = IssuedTokens("as it came", 3600, outlook.sign_up())
 
     def sign_in(_: Asked) -> None:
-        with store.database.transaction(durable=True):
-            store.oauth_logins.set(account, logins_of(outlook, issued.refresh_token or ""))
+        store_login(store, account, outlook, issued.refresh_token or "")
         logins.keep_tokens(account, issued)
 
     outlook.before = sign_in
@@ -339,8 +352,7 @@ def test_a_sign_in_just_as_a_renewal_ends_counts(
 
     def sign_in() -> None:
         monkeypatch.undo()
-        with store.database.transaction(durable=True):
-            store.oauth_logins.set(account, logins_of(outlook, issued.refresh_token or ""))
+        store_login(store, account, outlook, issued.refresh_token or "")
         logins.keep_tokens(account, issued)
 
     def replaced(account_id: str, before: str, after: str) -> bool:
@@ -430,14 +442,12 @@ def test_an_application_that_is_refused_is_the_administrator_s_to_mend(
     with store.database.transaction(durable=True):
         store.oauth_apps.remove("outlook")
     assert refused(logins, account).name == "oauth_app_refused"
-    with store.database.transaction(durable=True):
-        store.oauth_apps.put(type(outlook.app)("outlook", outlook.app.client_id, "an old secret"))
+    store_app(store, OAuthApp("outlook", outlook.app.client_id, "an old secret"))
     clock.advance(tokens.RETRY_DELAY)
     told = refused(logins, account)
     assert (told.kind, told.name) == ("refused", "oauth_app_refused")
     assert "administrator" in told.reason
-    with store.database.transaction(durable=True):
-        store.oauth_apps.put(outlook.app)
+    store_app(store, outlook.app)
     clock.advance(tokens.RETRY_DELAY)
     assert token(logins, account)
 
@@ -446,7 +456,7 @@ def test_a_scope_that_was_not_agreed_to_is_told(outlook: OAuthServer, logins: Lo
     with store.database.transaction(durable=True):
         ada = store.members.add(name="Ada", email="ada@example.org", role="admin", password_hash=None)
         mail_only = frozenset(logins.apps.get_provider("outlook").mail_scopes)
-        login = logins_of(outlook, outlook.sign_up(scopes=mail_only))
+        login = login_of(outlook, outlook.sign_up(scopes=mail_only))
         account = store.oauth_logins.add(ada.id, None, login)
     assert token(logins, account)
     with pytest.raises(RemoteFault) as caught:
@@ -454,10 +464,6 @@ def test_a_scope_that_was_not_agreed_to_is_told(outlook: OAuthServer, logins: Lo
     assert (caught.value.kind, caught.value.name) == ("login_refused", "consent_required")
     assert token(logins, account)
     assert store.accounts.get(account).status == "connecting", "its mail is read all the same"
-
-
-def logins_of(server: OAuthServer, refresh_token: str) -> OAuthLogin:
-    return OAuthLogin(server.provider, server.person, server.person, refresh_token)
 
 
 def test_signing_in_anew_while_a_token_is_renewed_wins(
@@ -468,8 +474,7 @@ def test_signing_in_anew_while_a_token_is_renewed_wins(
 
     def sign_in(_: Asked) -> None:
         outlook.before = lambda _: None
-        with store.database.transaction(durable=True):
-            store.oauth_logins.set(account, logins_of(outlook, newer))
+        store_login(store, account, outlook, newer)
         outlook.revoke()  # from the earlier grant
         outlook.answers._refresh[newer].state = "good"
 

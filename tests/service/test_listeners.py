@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,17 @@ class House:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         return http.client.HTTPSConnection(host, port or self.port, timeout=10, context=context)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep a connection open while the block runs, and check that it still answers afterwards."""
+        connection = self.connection()
+        for is_first in (True, False):
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().read() == b"ok\n", "it was not closed meanwhile"
+            if is_first:
+                yield
+        connection.close()
 
     def seen(self) -> str:
         """Return the certificate fingerprint that a new connection gets."""
@@ -241,14 +252,9 @@ def test_what_is_under_way_on_a_listener_that_moves_is_answered(house: House) ->
 
 def test_moving_to_where_it_is_changes_nothing(house: House) -> None:
     house.set(https=True, https_port=0, https_host="127.0.0.1")
-    kept = house.connection()
-    kept.request("GET", "/healthz")
-    kept.getresponse().read()
-    house.set(https_port=house.port)
-    house.set(hsts_days=3)
-    kept.request("GET", "/healthz")
-    assert kept.getresponse().read() == b"ok\n"
-    kept.close()
+    with house.kept():
+        house.set(https_port=house.port)
+        house.set(hsts_days=3)
 
 
 @pytest.mark.parametrize("is_on", [False, True])
@@ -256,12 +262,8 @@ def test_moving_to_where_it_is_changes_nothing(house: House) -> None:
 def test_what_cannot_be_done_leaves_all_as_it_was(house: House, is_on: bool, wrong: str) -> None:
     house.set(https=is_on, https_port=0, https_host="127.0.0.1")
     url = house.listening.url
-    with taken_port() as port:
+    with taken_port() as port, house.kept() if is_on else nullcontext():
         change: dict[str, object] = {"https": True}
-        kept = house.connection() if is_on else None
-        if kept is not None:
-            kept.request("GET", "/healthz")
-            kept.getresponse().read()
         if wrong == "port":
             change["https_port"] = port
         elif wrong == "host":  # at the same port, where it is on
@@ -277,10 +279,6 @@ def test_what_cannot_be_done_leaves_all_as_it_was(house: House, is_on: bool, wro
     assert str(house.appliance.folder) not in caught.value.message
     assert house.listening.url == url
     assert url is None or house.headers(url)
-    if kept is not None:
-        kept.request("GET", "/healthz")
-        assert kept.getresponse().read() == b"ok\n", "it was not closed meanwhile"
-        kept.close()
     told = house.listening.trouble
     assert told is not None
     assert told.startswith("HTTPS still uses" if is_on and wrong == "files" else "HTTPS is not running")
@@ -348,17 +346,13 @@ def test_several_change_it_at_once(house: House) -> None:
 
 def test_files_that_are_replaced_are_taken_within_a_look_and_open_connections_go_on(house: House) -> None:
     house.set(https=True, https_port=0, https_host="127.0.0.1")
-    first, kept = house.seen(), house.connection()
-    kept.request("GET", "/healthz")
-    kept.getresponse().read()
-    house.listening.refresh_certificate()
-    assert house.seen() == first
-    house.files.replace(*generate.generate_certificate(["localhost"], _NOW))
-    house.listening.refresh_certificate()
-    assert house.seen() == house.listening.pin != first
-    kept.request("GET", "/healthz")
-    assert kept.getresponse().read() == b"ok\n"
-    kept.close()
+    with house.kept():
+        first = house.seen()
+        house.listening.refresh_certificate()
+        assert house.seen() == first
+        house.files.replace(*generate.generate_certificate(["localhost"], _NOW))
+        house.listening.refresh_certificate()
+        assert house.seen() == house.listening.pin != first
 
 
 def test_a_renewal_that_is_half_done_waits_for_its_other_half(house: House) -> None:
