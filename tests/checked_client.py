@@ -6,7 +6,7 @@ the code belongs to the status, the schema in the OpenAPI description, and the s
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -148,6 +148,16 @@ class CheckedClient:
         answer = Answer(response.status_int, seen, response.body)
         check(answer, method, (root + path).partition("?")[0])
         return answer
+
+    def pages(self, path: str, limit: int) -> Iterator[dict[str, Any]]:
+        """Yield the `data` of each page of a list or, by a path with `/threads/`, of a thread."""
+        cursor, sign = "", "&" if "?" in path else "?"
+        while True:
+            page = self.ask("GET", f"{path}{sign}limit={limit}{cursor}").data
+            yield page
+            if (following := page.get("messages", page)["nextCursor"]) is None:
+                return
+            cursor = f"&cursor={following}"
 
     def set_up(self) -> "CheckedClient":
         """Make the first administrator and go on as her; once also where the appliance began with her."""

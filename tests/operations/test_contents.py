@@ -1,8 +1,7 @@
 """What is in a message, through the API: bodies page by page, attachments and sources from a real server."""
 
 import hashlib
-import threading
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from typing import Any
@@ -19,7 +18,6 @@ from tests.checked_client import Answer, CheckedClient
 from tests.operations.connected import ConnectedMailbox
 from tests.operations.filled import FilledMailbox
 from tests.servers.dovecot import MailServer
-from tests.servers.mailboxes import wait_until
 
 MIB = 1 << 20
 BINARY = hashlib.sha512(b"seed").digest()
@@ -30,44 +28,29 @@ def noise(size: int) -> bytes:
     return (BINARY * (size // len(BINARY) + 1))[:size]
 
 
-@dataclass
-class Mailbox:
-    """A mailbox on a real server, whose first sync is through."""
+class Mailbox(ConnectedMailbox):
+    """Its messages, as they are got, and what is in them."""
 
-    client: CheckedClient
-    server: MailServer
-    user: str
-    id: str
-
-    def deliver(self, *sources: bytes, folder: str = "INBOX") -> list[dict[str, Any]]:
-        """Put messages into the mailbox; answers them as they are got, once they are mirrored whole, in order."""
-        before = {item["id"] for item in self.list()}
-        self.server.deliver(self.user, *sources, folder=folder)
-        self.client.appliance.sync.wake(self.id, folder)
-        wait_until(lambda: len(self.list()) == len(before) + len(sources), lambda: str(len(self.list())), 20)
-        new = [item["id"] for item in reversed(self.list()) if item["id"] not in before]
-        return [self.get(message_id) for message_id in new]
-
-    def list(self) -> list[dict[str, Any]]:
-        return list(self.client.ask("GET", f"/accounts/{self.id}/messages?limit=100").data["items"])
+    def got(self, *sources: bytes) -> list[dict[str, Any]]:
+        """Put messages into the inbox; answers them, in order."""
+        return [self.get(message_id) for message_id in reversed(self.deliver(*sources))]
 
     def get(self, message_id: str) -> dict[str, Any]:
-        return dict(self.client.ask("GET", f"/accounts/{self.id}/messages/{message_id}").data)
+        return dict(self.ask("GET", f"/messages/{message_id}").data)
 
-    def ask(self, message_id: str, rest: str) -> Answer:
-        return self.client.ask("GET", f"/accounts/{self.id}/messages/{message_id}/{rest}")
+    def ask_for(self, message_id: str, rest: str) -> Answer:
+        return self.ask("GET", f"/messages/{message_id}/{rest}")
 
     def attachments(self, message: dict[str, Any]) -> dict[str, bytes]:
         return {
-            listed["filename"]: self.ask(message["id"], f"attachments/{listed['id']}").content
+            listed["filename"]: self.ask_for(message["id"], f"attachments/{listed['id']}").content
             for listed in message.get("attachments", ())
         }
 
 
 @pytest.fixture
 def box(checked_client: CheckedClient, mail_server: MailServer) -> Mailbox:
-    made = ConnectedMailbox(checked_client, mail_server)
-    return Mailbox(checked_client, mail_server, made.user, made.id)
+    return Mailbox(checked_client, mail_server)
 
 
 def with_file(content: bytes, filename: str = "file.bin", *, text: str = "See the file.") -> bytes:
@@ -92,13 +75,13 @@ def part(headers: str, body: str) -> bytes:
 @pytest.mark.parametrize("size", [0, 1, 57, 100_000, 300_000, 3 * MIB + 11])
 def test_an_attachment_is_what_was_sent(box: Mailbox, size: int) -> None:
     content = noise(size)
-    (message,) = box.deliver(with_file(content))
+    (message,) = box.got(with_file(content))
     (listed,) = message["attachments"]
-    answer = box.ask(message["id"], f"attachments/{listed['id']}")
+    answer = box.ask_for(message["id"], f"attachments/{listed['id']}")
     assert answer.content == content
     assert answer.headers["content-type"] == "application/octet-stream"
     assert answer.headers["content-disposition"] == 'attachment; filename="file.bin"'
-    assert box.ask(message["id"], f"attachments/{listed['id']}").content == content
+    assert box.ask_for(message["id"], f"attachments/{listed['id']}").content == content
 
 
 def test_what_real_messages_have(box: Mailbox) -> None:
@@ -115,14 +98,14 @@ def test_what_real_messages_have(box: Mailbox) -> None:
     outer.make_mixed()
     outer.add_attachment(inner)
     outer.add_attachment("<script>alert(1)</script>", subtype="html", filename="page.html")
-    (message,) = box.deliver(outer.as_bytes())
+    (message,) = box.got(outer.as_bytes())
     found = box.attachments(message)
     assert found["pic.png"] == noise(2000)
     assert found["page.html"].strip() == b"<script>alert(1)</script>"
     assert b"Inner text" in found["Inside.eml"]
     by_name = {listed["filename"]: listed for listed in message["attachments"]}
     assert (by_name["pic.png"]["contentId"], by_name["pic.png"]["disposition"]) == ("pic@x", "inline")
-    page = box.ask(message["id"], f"attachments/{by_name['page.html']['id']}")
+    page = box.ask_for(message["id"], f"attachments/{by_name['page.html']['id']}")
     assert (page.headers["content-type"], page.headers["content-security-policy"]) == ("text/html", "sandbox")
 
 
@@ -164,9 +147,9 @@ def test_what_real_messages_have(box: Mailbox) -> None:
 def test_hostile_and_broken_parts(
     box: Mailbox, headers: str, body: str, content: bytes, media_type: str, disposition: str | None
 ) -> None:
-    (message,) = box.deliver(part(headers, body))
+    (message,) = box.got(part(headers, body))
     (listed,) = message["attachments"]
-    answer = box.ask(message["id"], f"attachments/{listed['id']}")
+    answer = box.ask_for(message["id"], f"attachments/{listed['id']}")
     assert (answer.content, answer.headers["content-type"]) == (content, media_type)
     assert "x-bad" not in answer.headers
     assert answer.headers["content-disposition"].isascii()
@@ -175,10 +158,10 @@ def test_hostile_and_broken_parts(
 
 
 def test_what_is_not_there(box: Mailbox) -> None:
-    (message,) = box.deliver(with_file(b"x"))
+    (message,) = box.got(with_file(b"x"))
     for rest in ("raw", "body", f"attachments/{message['attachments'][0]['id']}"):
-        assert box.ask("msg_none", rest).refusal == (404, "not_found")
-    assert box.ask(message["id"], "attachments/att_none").refusal == (404, "not_found")
+        assert box.ask_for("msg_none", rest).refusal == (404, "not_found")
+    assert box.ask_for(message["id"], "attachments/att_none").refusal == (404, "not_found")
 
 
 # --- sources ---
@@ -192,44 +175,40 @@ def test_a_source_is_the_message_byte_for_byte(box: Mailbox) -> None:
         b"\xff\xfe no header",
     ]
     for source in sources:
-        (message,) = box.deliver(source)
-        answer = box.ask(message["id"], "raw")
+        (message,) = box.got(source)
+        answer = box.ask_for(message["id"], "raw")
         assert (answer.content, answer.headers["content-type"]) == (_crlf(source), "message/rfc822")
         assert answer.headers["content-disposition"] == f'attachment; filename="{message["id"]}.eml"'
 
 
 def test_a_message_that_is_not_where_it_was_is_409_and_looked_for(box: Mailbox) -> None:
-    (message,) = box.deliver(with_file(noise(1000)))
+    (message,) = box.got(with_file(noise(1000)))
     box.client.appliance.sync.stop()
     box.server.doveadm("expunge", "-u", box.user, "mailbox", "INBOX", "all")
     box.server.deliver(box.user, b"Subject: another\n\n")
     for rest in ("raw", f"attachments/{message['attachments'][0]['id']}"):
-        assert box.ask(message["id"], rest).refusal == (409, "sync_required")
+        assert box.ask_for(message["id"], rest).refusal == (409, "sync_required")
 
 
 def test_without_the_server_what_is_kept_is_still_there(box: Mailbox) -> None:
-    (kept,) = box.deliver(with_file(noise(1000)))
-    (other,) = box.deliver(with_file(noise(1001)))
+    (kept,) = box.got(with_file(noise(1000)))
+    (other,) = box.got(with_file(noise(1001)))
     file, missing = (f"attachments/{message['attachments'][0]['id']}" for message in (kept, other))
-    assert box.ask(kept["id"], file).content == noise(1000)
+    assert box.ask_for(kept["id"], file).content == noise(1000)
     with box.client.appliance.store.database.transaction():
         box.client.appliance.store.database.change(
             "UPDATE accounts SET connection = replace(connection, '127.0.0.1', '127.0.0.2')"
         )
     box.client.appliance.connections.drop(box.id)
-    assert box.ask(kept["id"], file).content == noise(1000)
-    assert box.ask(other["id"], missing).refusal == (503, "provider_unavailable")
+    assert box.ask_for(kept["id"], file).content == noise(1000)
+    assert box.ask_for(other["id"], missing).refusal == (503, "provider_unavailable")
 
 
 def test_two_at_once_fetch_once(box: Mailbox) -> None:
-    (message,) = box.deliver(with_file(noise(2 * MIB)))
+    (message,) = box.got(with_file(noise(2 * MIB)))
     file = f"attachments/{message['attachments'][0]['id']}"
-    answers: list[bytes] = []
-    threads = [threading.Thread(target=lambda: answers.append(box.ask(message["id"], file).content)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(lambda _: box.ask_for(message["id"], file).content, range(3)))
     assert answers == [noise(2 * MIB)] * 3
     parts = box.client.appliance.store.database.rows("SELECT part, size FROM cached_parts")
     assert len(parts) == len(set(parts))
@@ -380,17 +359,17 @@ def header_only(box: Mailbox, message_id: str) -> None:
 
 @pytest.mark.parametrize("size", [100, 400_000])
 def test_a_body_that_is_not_here_yet_is_fetched(box: Mailbox, size: int) -> None:
-    (message,) = box.deliver(with_file(noise(size), text="The text"))
+    (message,) = box.got(with_file(noise(size), text="The text"))
     box.client.appliance.sync.stop()
     header_only(box, message["id"])
-    assert box.ask(message["id"], "body").data["content"] == "The text"
+    assert box.ask_for(message["id"], "body").data["content"] == "The text"
     assert box.attachments(box.get(message["id"])) == {"file.bin": noise(size)}
     header_only(box, message["id"])
     assert box.get(message["id"])["body"] == {"text": "The text"}
 
 
 def test_a_body_that_cannot_be_had_now_is_a_warning(box: Mailbox) -> None:
-    (message,) = box.deliver(with_file(b"x"))
+    (message,) = box.got(with_file(b"x"))
     box.client.appliance.sync.stop()
     header_only(box, message["id"])
     box.server.doveadm("expunge", "-u", box.user, "mailbox", "INBOX", "all")

@@ -168,7 +168,7 @@ def test_a_setting_that_waits_for_a_start_is_told_from_one_that_is_not_there(ada
     for word in ("restart the appliance", "config.toml", "MAILBOX_APPLIANCE_SERVER_PORT"):
         assert word in refused.message
     refused = ada.ask("PATCH", SETTINGS, {"server.prot": 1})
-    assert "Unknown field `server.prot`" in refused.message
+    assert "unknown field `server.prot`" in refused.message
 
 
 # --- which certificate ------------------------------------------------------------------------------------------------

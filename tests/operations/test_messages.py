@@ -11,77 +11,60 @@ from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
 
 
-@pytest.fixture
-def mailbox(checked_client: CheckedClient) -> FilledMailbox:
-    return FilledMailbox(checked_client.appliance, checked_client.member["id"])
-
-
-def subjects(client: CheckedClient, mailbox: FilledMailbox, query: str = "") -> list[str]:
-    return [item["subject"] for item in client.ask("GET", f"/accounts/{mailbox.id}/messages{query}").data["items"]]
+def subjects(client: CheckedClient, filled: FilledMailbox, query: str = "") -> list[str]:
+    return [item["subject"] for item in client.ask("GET", f"/accounts/{filled.id}/messages{query}").data["items"]]
 
 
 # --- lists ---
 
 
-def test_a_list_is_newest_first_without_bodies(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
-    mailbox.deliver(letter("one"), letter("two"), letter("three"))
-    answer = checked_client.ask("GET", f"/accounts/{mailbox.id}/messages")
+def test_a_list_is_newest_first_without_bodies(checked_client: CheckedClient, filled: FilledMailbox) -> None:
+    filled.deliver(letter("one"), letter("two"), letter("three"))
+    answer = checked_client.ask("GET", f"/accounts/{filled.id}/messages")
     assert answer.data.keys() == {"items", "nextCursor"}
     assert [item["subject"] for item in answer.data["items"]] == ["three", "two", "one"]
     assert answer.data["nextCursor"] is None
     assert check_messages(answer.data) == 3
     for item in answer.data["items"]:
         assert not {"body", "headers", "searchContext"} & item.keys()
-        assert (item["accountId"], item["snippet"]) == (mailbox.id, "Hello")
+        assert (item["accountId"], item["snippet"]) == (filled.id, "Hello")
         assert item["folder"]["role"] == "inbox"
 
 
-def test_before_the_first_sync_is_through_a_list_says_so(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
-    path = f"/accounts/{mailbox.id}/messages"
+def test_before_the_first_sync_is_through_a_list_says_so(checked_client: CheckedClient, filled: FilledMailbox) -> None:
+    path = f"/accounts/{filled.id}/messages"
     assert ["first sync" in warning for warning in checked_client.ask("GET", path).warnings] == [True]
-    mailbox.store.accounts.mark_synced(mailbox.id)
+    filled.store.accounts.mark_synced(filled.id)
     assert checked_client.ask("GET", path).warnings == []
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])
-def test_pages_hold_every_message_once(checked_client: CheckedClient, mailbox: FilledMailbox, limit: int) -> None:
-    mailbox.deliver(*(letter(str(number)) for number in range(12)))
-    found: list[str] = []
-    cursor: str | None = ""
-    pages = 0
-    while cursor is not None:
-        query = f"?limit={limit}" + (f"&cursor={cursor}" if cursor else "")
-        page = checked_client.ask("GET", f"/accounts/{mailbox.id}/messages{query}").data
-        assert 0 < len(page["items"]) <= limit
-        found += [item["subject"] for item in page["items"]]
-        cursor, pages = page["nextCursor"], pages + 1
-        mailbox.deliver(letter("new"))  # comes in while the pages are read, and moves none of them
-    assert found == [str(number) for number in reversed(range(12))]
-    assert pages == -(-12 // limit)
+def test_pages_hold_every_message_once(checked_client: CheckedClient, filled: FilledMailbox, limit: int) -> None:
+    filled.deliver(*(letter(str(number)) for number in range(12)))
+    pages = []
+    for page in checked_client.pages(f"/accounts/{filled.id}/messages", limit):
+        pages.append([item["subject"] for item in page["items"]])
+        filled.deliver(letter("new"))  # comes in while the pages are read, and moves none of them
+    subjects = [str(number) for number in reversed(range(12))]
+    assert pages == [subjects[start : start + limit] for start in range(0, 12, limit)]
 
 
-def test_a_page_holds_fifty_unless_told(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
-    mailbox.deliver(*(letter(str(number)) for number in range(51)))
-    page = checked_client.ask("GET", f"/accounts/{mailbox.id}/messages").data
+def test_a_page_holds_fifty_unless_told(checked_client: CheckedClient, filled: FilledMailbox) -> None:
+    filled.deliver(*(letter(str(number)) for number in range(51)))
+    page = checked_client.ask("GET", f"/accounts/{filled.id}/messages").data
     assert len(page["items"]) == 50
-    rest = checked_client.ask("GET", f"/accounts/{mailbox.id}/messages?cursor={page['nextCursor']}").data
+    rest = checked_client.ask("GET", f"/accounts/{filled.id}/messages?cursor={page['nextCursor']}").data
     assert ([item["subject"] for item in rest["items"]], rest["nextCursor"]) == (["0"], None)
 
 
 def test_messages_of_one_second_keep_their_order_over_pages(
-    checked_client: CheckedClient, mailbox: FilledMailbox
+    checked_client: CheckedClient, filled: FilledMailbox
 ) -> None:
-    ids = mailbox.deliver(*(letter(str(number)) for number in range(5)))
-    with mailbox.store.database.transaction():
-        mailbox.store.database.change("UPDATE messages SET date = 0, internal_date = 0")
-    found: list[str] = []
-    cursor: str | None = ""
-    while cursor is not None:
-        query = "?limit=2" + (f"&cursor={cursor}" if cursor else "")
-        page = checked_client.ask("GET", f"/accounts/{mailbox.id}/messages{query}").data
-        found += [item["id"] for item in page["items"]]
-        cursor = page["nextCursor"]
-    assert found == ids[::-1]
+    ids = filled.deliver(*(letter(str(number)) for number in range(5)))
+    with filled.store.database.transaction():
+        filled.store.database.change("UPDATE messages SET date = 0, internal_date = 0")
+    pages = checked_client.pages(f"/accounts/{filled.id}/messages", 2)
+    assert [item["id"] for page in pages for item in page["items"]] == ids[::-1]
 
 
 # How a folder is named, and what is found there.
@@ -101,14 +84,14 @@ NAMES: tuple[tuple[str, list[str]], ...] = (
 
 
 @pytest.fixture
-def sorted_mail(mailbox: FilledMailbox) -> FilledMailbox:
-    mailbox.deliver(letter("in the inbox"))
-    mailbox.deliver(letter("sent"), folder="sent")
-    mailbox.deliver(letter("thrown away"), folder="trash")
-    mailbox.deliver(letter("spam"), folder="spam")
-    mailbox.deliver(letter("trouble"), folder="Projects/Ärger & Co")
-    mailbox.deliver(letter("nothing"), folder="null")
-    return mailbox
+def sorted_mail(filled: FilledMailbox) -> FilledMailbox:
+    filled.deliver(letter("in the inbox"))
+    filled.deliver(letter("sent"), folder="sent")
+    filled.deliver(letter("thrown away"), folder="trash")
+    filled.deliver(letter("spam"), folder="spam")
+    filled.deliver(letter("trouble"), folder="Projects/Ärger & Co")
+    filled.deliver(letter("nothing"), folder="null")
+    return filled
 
 
 @pytest.mark.parametrize(("name", "expected"), NAMES)
@@ -142,10 +125,10 @@ def test_a_folder_of_another_mailbox_is_not_found(checked_client: CheckedClient,
     assert subjects(checked_client, other) == []
 
 
-def test_folders_are_listed_with_counts(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
-    mailbox.deliver(letter("one"), letter("two"))
-    mailbox.deliver(letter("three"), flags=["\\Seen"])
-    by_path = {folder["path"]: folder for folder in checked_client.ask("GET", f"/accounts/{mailbox.id}/folders").data}
+def test_folders_are_listed_with_counts(checked_client: CheckedClient, filled: FilledMailbox) -> None:
+    filled.deliver(letter("one"), letter("two"))
+    filled.deliver(letter("three"), flags=["\\Seen"])
+    by_path = {folder["path"]: folder for folder in checked_client.ask("GET", f"/accounts/{filled.id}/folders").data}
     inbox, project = by_path["INBOX"], by_path["Projects/Ärger & Co"]
     assert (inbox["role"], inbox["unreadCount"], inbox["totalCount"]) == ("inbox", 2, 3)
     assert (project["name"], project["unreadCount"], project["totalCount"]) == ("Ärger & Co", 0, 0)
@@ -197,9 +180,9 @@ aGk=
 """.replace("\n", "\r\n").encode()
 
 
-def test_a_whole_message(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
-    (message_id,) = mailbox.deliver(FULL, flags=["\\Seen", "\\Flagged", "$Important"])
-    answer = checked_client.ask("GET", f"/accounts/{mailbox.id}/messages/{message_id}")
+def test_a_whole_message(checked_client: CheckedClient, filled: FilledMailbox) -> None:
+    (message_id,) = filled.deliver(FULL, flags=["\\Seen", "\\Flagged", "$Important"])
+    answer = checked_client.ask("GET", f"/accounts/{filled.id}/messages/{message_id}")
     message = answer.data
     assert check_messages(answer.body) == 1
     assert message["from"] == {"email": "bob@example.test", "name": "Bob Bücher"}
@@ -242,69 +225,64 @@ ODD: tuple[bytes, ...] = (
 )
 
 
-def test_whatever_came_has_the_shape(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
-    ids = mailbox.deliver(*ODD, flags=["\\Recent", "\\Answered"])
+def test_whatever_came_has_the_shape(checked_client: CheckedClient, filled: FilledMailbox) -> None:
+    ids = filled.deliver(*ODD, flags=["\\Recent", "\\Answered"])
     assert len(ids) == len(ODD)
-    listed = checked_client.ask("GET", f"/accounts/{mailbox.id}/messages?limit=100").data
+    listed = checked_client.ask("GET", f"/accounts/{filled.id}/messages?limit=100").data
     assert check_messages(listed) == len(ODD)
     for message_id in ids:
-        answer = checked_client.ask("GET", f"/accounts/{mailbox.id}/messages/{message_id}")
+        answer = checked_client.ask("GET", f"/accounts/{filled.id}/messages/{message_id}")
         assert check_messages(answer.data) == 1
         assert "labels" not in answer.data
-        thread = checked_client.ask("GET", f"/accounts/{mailbox.id}/threads/{answer.data['threadId']}")
+        thread = checked_client.ask("GET", f"/accounts/{filled.id}/threads/{answer.data['threadId']}")
         assert check_messages(thread.data) == 1
 
 
-def test_a_draft_has_a_draft_id(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
-    (message_id,) = mailbox.deliver(letter("draft"), flags=["\\Draft"])
-    message = checked_client.ask("GET", f"/accounts/{mailbox.id}/messages/{message_id}").data
+def test_a_draft_has_a_draft_id(checked_client: CheckedClient, filled: FilledMailbox) -> None:
+    (message_id,) = filled.deliver(letter("draft"), flags=["\\Draft"])
+    message = checked_client.ask("GET", f"/accounts/{filled.id}/messages/{message_id}").data
     assert (message["draftId"], message["flags"]["draft"]) == (message_id, True)
 
 
 @pytest.mark.parametrize("message_id", ["msg_unknown", "%00", "%F0%9F%92%A9", "x" * 5000, "'", "..", "1"])
 def test_an_unknown_message_or_thread_is_told(
-    checked_client: CheckedClient, mailbox: FilledMailbox, message_id: str
+    checked_client: CheckedClient, filled: FilledMailbox, message_id: str
 ) -> None:
     for kind in ("messages", "threads", "delivery-operations"):
-        answer = checked_client.ask("GET", f"/accounts/{mailbox.id}/{kind}/{message_id}")
+        answer = checked_client.ask("GET", f"/accounts/{filled.id}/{kind}/{message_id}")
         assert answer.refusal == (404, "not_found")
 
 
-def test_a_message_of_another_mailbox_is_not_found(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
-    (message_id,) = mailbox.deliver(letter("here"))
-    thread_id = checked_client.ask("GET", f"/accounts/{mailbox.id}/messages/{message_id}").data["threadId"]
+def test_a_message_of_another_mailbox_is_not_found(checked_client: CheckedClient, filled: FilledMailbox) -> None:
+    (message_id,) = filled.deliver(letter("here"))
+    thread_id = checked_client.ask("GET", f"/accounts/{filled.id}/messages/{message_id}").data["threadId"]
     other = FilledMailbox(checked_client.appliance, checked_client.member["id"], "other@example.org")
     for path in (f"messages/{message_id}", f"threads/{thread_id}"):
-        assert checked_client.ask("GET", f"/accounts/{mailbox.id}/{path}").status == 200
+        assert checked_client.ask("GET", f"/accounts/{filled.id}/{path}").status == 200
         assert checked_client.ask("GET", f"/accounts/{other.id}/{path}").refusal == (404, "not_found")
 
 
 # --- threads ---
 
 
-def test_a_thread_is_oldest_first_in_pages(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
-    ids = mailbox.deliver(letter("Plan", number=1), *(letter("Re: Plan", number=n, answers=n - 1) for n in range(2, 6)))
-    mailbox.deliver(letter("Something else", number=100))
-    thread_id = checked_client.ask("GET", f"/accounts/{mailbox.id}/messages/{ids[2]}").data["threadId"]
-    path = f"/accounts/{mailbox.id}/threads/{thread_id}"
+def test_a_thread_is_oldest_first_in_pages(checked_client: CheckedClient, filled: FilledMailbox) -> None:
+    ids = filled.deliver(letter("Plan", number=1), *(letter("Re: Plan", number=n, answers=n - 1) for n in range(2, 6)))
+    filled.deliver(letter("Something else", number=100))
+    thread_id = checked_client.ask("GET", f"/accounts/{filled.id}/messages/{ids[2]}").data["threadId"]
+    path = f"/accounts/{filled.id}/threads/{thread_id}"
     whole = checked_client.ask("GET", path).data
     assert whole.keys() == {"id", "subject", "messages"}
     assert (whole["id"], whole["subject"], whole["messages"]["nextCursor"]) == (thread_id, "Plan", None)
     assert [item["id"] for item in whole["messages"]["items"]] == ids
-    found: list[str] = []
-    cursor: str | None = ""
-    while cursor is not None:
-        page = checked_client.ask("GET", f"{path}?limit=2" + (f"&cursor={cursor}" if cursor else "")).data
-        assert page["subject"] == "Plan"
-        found += [item["id"] for item in page["messages"]["items"]]
-        cursor = page["messages"]["nextCursor"]
-    assert found == ids
+    pages = list(checked_client.pages(path, 2))
+    assert {page["subject"] for page in pages} == {"Plan"}
+    assert [item["id"] for page in pages for item in page["messages"]["items"]] == ids
 
 
-def test_an_unknown_thread_is_told_on_every_page(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
-    cursor = encode_cursor(1, mailbox.id, "thr_unknown")  # of a thread that went into another one meanwhile
+def test_an_unknown_thread_is_told_on_every_page(checked_client: CheckedClient, filled: FilledMailbox) -> None:
+    cursor = encode_cursor(1, filled.id, "thr_unknown")  # of a thread that went into another one meanwhile
     for query in ("", f"?cursor={cursor}"):
-        answer = checked_client.ask("GET", f"/accounts/{mailbox.id}/threads/thr_unknown{query}")
+        answer = checked_client.ask("GET", f"/accounts/{filled.id}/threads/thr_unknown{query}")
         assert answer.refusal == (404, "not_found")
 
 
