@@ -139,8 +139,7 @@ class LabelSteps:
 
 
 def why_labels_impossible(wanted: MessageAction) -> FailureCode | None:
-    """Return the reason why the action cannot succeed for any message on a server with labels, before the server is
-    used.
+    """Return why the action cannot succeed for any message on a server with labels, before the server is used.
 
     Returns None if it may succeed.
     """

@@ -140,8 +140,7 @@ class AttachmentFetcher:
         return reading
 
     def _correct_sizes(self, wanted: PartRequest, size: int) -> None:
-        """Record the exact sizes of attachments, now that the part or raw message is known; earlier sizes are
-        estimates.
+        """Record the exact sizes of attachments, now that the part or raw message is known.
 
         `size`: the size of the fetched part in bytes.
         """
@@ -178,8 +177,7 @@ class AttachmentFetcher:
         return None if found is None else found.read()
 
     def _fetch_part_alone(self, wanted: PartRequest) -> CachedPartReader | None:
-        """Fetch and cache a part by its number, without the rest of the message. Returns None if the server lists no
-        such part.
+        """Fetch and cache a part by its number alone. Returns None if the server lists no such part.
 
         Raises SyncRequired if the message is no longer where it was.
         """

@@ -61,8 +61,7 @@ _ANY_KEYWORD = "\\*"
 class MessageAction:
     """A bulk action on messages. Each ID occurs once.
 
-    `target`: the folder for `move`; None for other actions, and if the folder does not exist. `labels`: for `addLabels`
-    and `removeLabels`.
+    `target`: the folder for `move`; None if it does not exist. `labels`: for `addLabels` and `removeLabels`.
     """
 
     action: Action
@@ -139,8 +138,7 @@ def flag_edit(wanted: MessageAction) -> FlagEdit | None:
 
 
 def why_impossible(wanted: MessageAction) -> FailureCode | None:
-    """Return the reason why the action cannot succeed for any message on a server with folders, before the server is
-    used.
+    """Return why the action cannot succeed for any message on a server with folders, before the server is used.
 
     Returns None if it may succeed.
     """
@@ -164,8 +162,7 @@ def why_labels_refused(labels: Iterable[str], permanent: frozenset[str]) -> Fail
 
 
 def with_server_spelling(edit: FlagEdit, permanent: frozenset[str]) -> FlagEdit:
-    """Return the edit with each label as the server already spells it, since labels that differ only in case are the
-    same.
+    """Return the edit with each label as the server already spells it; labels that differ only in case are equal.
 
     `permanent`: the flags and labels in the server's spelling.
     """
@@ -333,8 +330,7 @@ def match_on_server(
 ) -> tuple[tuple[LocatedMessage, ...], dict[str, FailureCode]]:
     """Check which mirrored messages of a folder the server still has, before they are changed.
 
-    Returns those messages with their current UIDs and flags. For each of the others, returns the reason by its ID.
-    Raises RemoteFault.
+    Returns those messages with their current UIDs and flags, and by ID why not the others. Raises RemoteFault.
 
     If the UID of a message is unknown, such as after a move, the message is searched by its provider's ID, or else by
     its Message-ID. UIDs that belong to other messages are not considered.
@@ -507,8 +503,7 @@ class BulkRunner(ABC, Generic[How]):
         messages: Sequence[LocatedMessage],
         target: MirroredFolder,
     ) -> tuple[LocatedMessage, ...]:
-        """Move messages at the server and in the store. Returns those that were moved, with their new folder and UID if
-        known.
+        """Move messages at the server and in the store. Returns the moved ones with their new folder and known UID.
 
         The others no longer exist, and are marked as failed.
         """
@@ -545,8 +540,7 @@ class BulkRunner(ABC, Generic[How]):
     def _mark_on_fault(
         self, messages: Sequence[LocatedMessage], *paths: str, refusal: FailureCode | None = "provider_rejected"
     ) -> Iterator[None]:
-        """Context manager: if a command in the block raises RemoteFault, mark these messages, then raise the fault
-        again.
+        """Context manager: if a command in the block raises RemoteFault, mark these messages and raise it again.
 
         - They are marked as uncertain if the server may have executed the command.
         - They are marked as failed with the code `refusal` if the server refused it. None leaves them unmarked then.

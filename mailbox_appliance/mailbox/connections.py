@@ -80,8 +80,7 @@ class Connections:
 
     @contextmanager
     def borrow(self, account_id: str, *, in_background: bool = False) -> Iterator[ImapMailbox]:
-        """Yield the IMAP connection of this mailbox, opened if necessary. Until the block ends, no other thread gets
-        it.
+        """Yield the IMAP connection of this mailbox, opened if necessary. Nobody else has it until the block ends.
 
         `in_background`: the caller is background work, not an API request. Its wait does not shorten the time that
         requests wait. Raises RemoteFault, also if others use the connection for too long. Raises NotFound if the

@@ -150,8 +150,7 @@ class Drafts:
             return any("\\deleted" not in {flag.lower() for flag in each.flags} for each in found)
 
     def remove_sent(self, account_id: str, draft_id: str, version: str | None) -> str | None:
-        """Remove a draft that was sent, if it has not been changed since. Returns a warning if it stays, otherwise
-        None.
+        """Remove a draft that was sent, if it has not been changed since. Returns a warning if it stays.
 
         `version`: the version that was sent, by `version_of`; None for any. Raises SyncRequired if the draft is no
         longer where it was: it may be in another folder.
@@ -321,8 +320,7 @@ def _draft_flags_of(folder: MirroredFolder) -> frozenset[str]:
 
 
 def _with_labels(mailbox: ImapMailbox, landed: FoundCopy, flags: frozenset[str]) -> FoundCopy:
-    """Add the missing flags and labels to an uploaded version on a server with labels, since an upload cannot include
-    labels.
+    """Add missing flags and labels to an uploaded version, on a server where an upload cannot have labels.
 
     `landed`: the version as the server has it. `flags`: all that it should have. Returns it with these flags.
     """

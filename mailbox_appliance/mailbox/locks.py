@@ -29,8 +29,7 @@ class KeyedLocks:
     def try_lock(self, key: Hashable, seconds: float) -> Iterator[bool]:
         """Try to get the lock of this key, and yield whether that succeeded. If so, it is held until the block ends.
 
-        Waits up to `seconds` if another thread holds the lock. Does not wait if a third thread is waiting for it
-        already.
+        Waits up to `seconds` if another thread holds the lock, and not at all if a third thread waits already.
         """
         with self._queue_for(key) as turn:
             is_mine = turn.lock.acquire(timeout=seconds if turn.waiting <= 2 else 0)

@@ -52,8 +52,7 @@ class Content:
         return _ContentRange(self, start, end)
 
     def split_header(self) -> "tuple[bytes, Content]":
-        """Split a raw message. Returns the header, including the CRLF of its last line, and the rest from the empty
-        line on.
+        """Split a raw message. Returns the header, with the CRLF of its last line, and the rest from the empty line on.
 
         If there is no empty line, everything is header.
         """

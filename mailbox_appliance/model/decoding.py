@@ -53,8 +53,7 @@ def decode_msgpack(data: bytes, kind: type[Kind]) -> Kind:
 def convert(value: object, kind: Any, *, strict: bool = True, custom: Custom | None = None) -> Any:
     """Convert dicts, lists and scalars to a type. Raises msgspec.ValidationError.
 
-    `strict`: if False, numbers and booleans may be given as text. `custom`: converts to types that msgspec does not
-    know.
+    `strict`: if False, numbers and booleans may be text. `custom`: converts to types that msgspec does not know.
     """
     _json_decoder(kind)
     return msgspec.convert(value, kind, strict=strict, dec_hook=custom)

@@ -128,9 +128,7 @@ class DeliveryTimeline(DeliveryEntry, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class OperationResult(Generic[T]):
-    """The data that an operation returns, with warnings. `status`: the HTTP status for this result; None for the usual
-    status of the route.
-    """
+    """The data that an operation returns, with warnings. `status`: HTTP status; None for the usual one of the route."""
 
     data: T
     warnings: tuple[str, ...] = ()

@@ -216,8 +216,7 @@ class StoredBody:
 
 @dataclass(frozen=True)
 class Download:
-    """A file as a response. Read its `chunks` piece by piece, then close them. `size`: None if it is not known in
-    advance.
+    """A file as a response. Read its `chunks` piece by piece, then close them. `size`: None if not known yet.
 
     The sender chose type and name: sanitize them before you pass them on.
     """
@@ -425,8 +424,7 @@ class ParsedAttachment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ParsedMessage(msgspec.Struct, frozen=True, array_like=True):
-    """A message parsed from its bytes. Parsing never fails: `warnings` report what could not be read, and never quote
-    it.
+    """A message parsed from its bytes. Parsing never fails: `warnings` report what could not be read, without text.
 
     `searched`: the text of the body for the full-text index; None if it has not been made yet (`mail/search.py`).
     """

@@ -17,8 +17,7 @@ class SyncProgress:
 
 @dataclass(frozen=True)
 class ListedFolder:
-    """A folder from an IMAP LIST response (RFC 9051 7.3.1). The path is decoded; attributes are lower case, with
-    backslash.
+    """A folder from an IMAP LIST response (RFC 9051 7.3.1), with a decoded path; attributes are lower case.
 
     `label`: the name of a Gmail label, such as `\\Inbox` or `Work/2024`; None for an ordinary folder. Gmail
     (X-GM-EXT-1) lists each label as a folder, which only shows the messages with that label. The messages themselves

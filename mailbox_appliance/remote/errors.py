@@ -410,8 +410,7 @@ class _ReplyRule:
 
 
 def _rule(name: str, servers: str, *texts: str, later: bool = False, hosts: tuple[str, ...] = ()) -> _ReplyRule:
-    """Return a rule for replies. `servers`: server names, separated by spaces. `texts`: regular expressions, one must
-    match.
+    """Return a rule for replies. `servers`: names, with spaces. `texts`: regular expressions, one must match.
 
     `later`: the rule also applies after the sign-in. `hosts`: only servers below these domains.
     """
@@ -609,8 +608,7 @@ class Contact:
 
     @property
     def is_unproven(self) -> bool:
-        """Whether the server is near and has not answered as a mail server yet. Then an exact fault would reveal the
-        state of its port.
+        """Whether the server is near and has not answered as a mail server yet, so that a fault would reveal its port.
 
         A near server is on this computer or in a network that is not public.
         """
@@ -620,8 +618,7 @@ class Contact:
     def deadline(self) -> float:
         """The time (`time.monotonic`) at which the attempt to connect fails.
 
-        It is `greet_by` until the server has shown that it is a mail server (`is_unproven`); afterwards there is no
-        limit (infinity).
+        It is `greet_by` until the server has shown that it is a mail server; afterwards there is no limit (infinity).
         """
         return self.greet_by if self.is_unproven else math.inf
 
@@ -630,8 +627,7 @@ class Contact:
 def marking_faults(contact: Contact) -> Iterator[Contact]:
     """Context manager: a RemoteFault from the block gets `is_unproven` of `contact`. Yields `contact`.
 
-    `is_unproven` means that a port near the appliance has not answered as a mail server, so its exact state is not
-    shown to members.
+    `is_unproven`: a port near the appliance has not answered as a mail server, so its state is not shown.
     """
     try:
         yield contact

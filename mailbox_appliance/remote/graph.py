@@ -14,7 +14,7 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -42,7 +42,6 @@ _UNKNOWN_UPLOAD_HOST = (
     " in the file of the setting remote.providers_file."
 )
 
-_T = TypeVar("_T")
 #: The state of a draft. `gone`: it is not a draft any more, and not in Sent Items yet.
 DraftState = Literal["draft", "sent", "gone"]
 
@@ -103,7 +102,7 @@ class Graph:
         answer = self._request("POST", "messages", token, headers, base64.b64encode(mime))
         if answer.status != 201:
             return graph_response_of(answer)
-        found = decode_response(answer, _Message).id
+        found = answer.decode(_Message, "graph").id
         if not _ID.fullmatch(found):
             raise malformed_fault("graph")
         return found
@@ -130,7 +129,7 @@ class Graph:
                 return "gone"
         if said.status != 200:
             raise fault_of_response(said)
-        return "draft" if decode_response(answer, _Message).is_draft else "sent"
+        return "draft" if answer.decode(_Message, "graph").is_draft else "sent"
 
     def find_drafts(self, token: str, message_id: str) -> tuple[str, ...]:
         """Return the IDs of at most 10 drafts with this Message-ID; empty if there are none. Raises RemoteFault."""
@@ -140,7 +139,7 @@ class Graph:
         if answer.status != 200:
             raise fault_of_response(graph_response_of(answer))
         return tuple(
-            each.id for each in decode_response(answer, _Messages).value if each.is_draft and _ID.fullmatch(each.id)
+            each.id for each in answer.decode(_Messages, "graph").value if each.is_draft and _ID.fullmatch(each.id)
         )
 
     def delete_draft(self, token: str, draft_id: str) -> None:
@@ -201,14 +200,6 @@ def graph_response_of(answer: https.HttpsResponse) -> GraphResponse:
     return GraphResponse(answer.status, code if _CODE.fullmatch(code) else "", answer.retry_after)
 
 
-def decode_response(answer: https.HttpsResponse, kind: type[_T]) -> _T:
-    """Decode the JSON of a response as `kind`. Raises RemoteFault (`malformed`) if it does not fit."""
-    try:
-        return decode_json(answer.body, kind)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise malformed_fault("graph") from error
-
-
 # --- Files that are added to a draft, one after the other, each by its size ---
 #
 #     small ..... POST messages/{id}/attachments, a fileAttachment with its bytes in base64 -> 201
@@ -260,7 +251,7 @@ def start_upload(graph: Graph, token: str, draft_id: str, file: SplitAttachment)
     answer = graph.post_to_draft(token, draft_id, "attachments/createUploadSession", msgspec.json.encode(described))
     if answer.status not in (200, 201):
         return graph_response_of(answer)
-    url = decode_response(answer, _UploadSession).upload_url
+    url = answer.decode(_UploadSession, "graph").upload_url
     if not url or len(url) > _LONGEST_URL:
         raise malformed_fault("graph")
     return Upload(graph, url)
@@ -309,7 +300,7 @@ def _next_range_start(answer: https.HttpsResponse, start: int, end: int, size: i
     if answer.status == 201:
         wanted = size
     else:
-        said = decode_response(answer, _NextRanges)
+        said = answer.decode(_NextRanges, "graph")
         first = next(iter(said.small or said.large or ()), "").partition("-")[0]
         wanted = int(first) if first.isascii() and first.isdigit() and len(first) < 12 else -1
     if not start < wanted <= end:

@@ -138,27 +138,17 @@ def _fault_of_refusal(answer: HttpsResponse) -> RemoteFault:
         return malformed_fault("oauth")
     else:
         text = f"{said.error} {said.suberror} {said.error_subtype} {said.error_description}"
-        fault = errors.fault_of_reply("oauth", text) or _unknown_refusal()
+        unknown = RemoteFault("oauth", "refused", "The provider's sign-in refused this for an unknown reason.")
+        fault = errors.fault_of_reply("oauth", text) or unknown
     fault.retry_after = answer.retry_after
     return fault
-
-
-def _unknown_refusal() -> RemoteFault:
-    return RemoteFault("oauth", "refused", "The provider's sign-in refused this for an unknown reason.")
-
-
-def _decode_answer(answer: HttpsResponse, kind: Any) -> Any:
-    try:
-        return decode_json(answer.body, kind)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise malformed_fault("oauth") from error
 
 
 def read_tokens(client: "Client", answer: HttpsResponse) -> IssuedTokens:
     """Return the tokens in a response. Raises RemoteFault (`malformed`) if it is not a valid token response."""
     from oauthlib.oauth2 import OAuth2Error
 
-    said: _TokenResponse = _decode_answer(answer, _TokenResponse)
+    said = answer.decode(_TokenResponse, "oauth")
     try:
         read = client.parse_request_body_response(answer.body.decode())
     except (OAuth2Error, ValueError, TypeError, AttributeError, OverflowError) as error:
@@ -178,17 +168,11 @@ def read_tokens(client: "Client", answer: HttpsResponse) -> IssuedTokens:
 
 def read_device_prompt(answer: HttpsResponse) -> DevicePrompt:
     """Return the code for another device from a response. Raises RemoteFault (`malformed`) if it is not valid."""
-    said: _DeviceResponse = _decode_answer(answer, _DeviceResponse)
+    said = answer.decode(_DeviceResponse, "oauth")
     uri = said.verification_uri or said.verification_url
     if uri is UNSET:
         raise malformed_fault("oauth")
     return DevicePrompt(said.device_code, said.user_code, uri, said.expires_in, max(1, said.interval))
-
-
-def read_object(answer: HttpsResponse) -> Mapping[str, Any]:
-    """Return the JSON object in a response. Raises RemoteFault (`malformed`) if it is not one."""
-    found: Mapping[str, Any] = _decode_answer(answer, dict[str, Any])
-    return found
 
 
 def _read_claims(id_token: str) -> Mapping[str, Any]:
@@ -317,7 +301,9 @@ def poll_device_code(asking: OAuthClient, device_code: str) -> IssuedTokens | Li
 
     Otherwise returns `pending`, or `too soon` if the next poll must wait longer. The application's secret is not sent.
     """
-    client = _device_client(asking.app)
+    from oauthlib.oauth2 import DeviceClient
+
+    client = DeviceClient(asking.app.client_id)
     body = client.prepare_request_body(device_code, include_client_id=True)
     answer = _post(asking, asking.provider.token_url, body)
     said = read_error(answer)
@@ -338,19 +324,13 @@ def fetch_userinfo(asking: OAuthClient, access_token: str) -> Mapping[str, Any]:
     if url is None:
         return {}
     answer = https.request("GET", url, _https_options(asking, url), {"Authorization": f"Bearer {access_token}"})
-    return read_object(require_success(answer))
+    return require_success(answer).decode(dict[str, Any], "oauth")
 
 
 def _web_client(app: OAuthApp) -> "Client":
     from oauthlib.oauth2 import WebApplicationClient
 
     return WebApplicationClient(app.client_id)
-
-
-def _device_client(app: OAuthApp) -> "Client":
-    from oauthlib.oauth2 import DeviceClient
-
-    return DeviceClient(app.client_id)
 
 
 def _secret_parameters(asking: OAuthClient) -> Mapping[str, str]:

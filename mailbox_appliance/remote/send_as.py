@@ -13,8 +13,7 @@ from msgspec import UNSET
 
 from mailbox_appliance.mail.address import has_forbidden_characters, is_writable, same_mailbox
 from mailbox_appliance.model.accounts import SenderAddress
-from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.remote.errors import RemoteFault, fault_of_reply, malformed_fault, named_fault
+from mailbox_appliance.remote.errors import RemoteFault, fault_of_reply, named_fault
 from mailbox_appliance.remote.net import https
 from mailbox_appliance.remote.providers import KnownProvider, Resource
 
@@ -60,14 +59,11 @@ def fetch_sender_addresses(
             "oauth", "refused", ("The provider did not list the addresses this mailbox can send from.")
         )
         raise fault_of_reply("graph", str(answer.status)) or refused
-    try:
-        return _without_doubles(_read_gmail(answer.body) if provider.provider == "google" else _read_graph(answer.body))
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise malformed_fault("oauth") from error
+    return _without_doubles(_read_gmail(answer) if provider.provider == "google" else _read_graph(answer))
 
 
-def _read_gmail(body: bytes) -> Iterator[SenderAddress]:
-    for each in decode_json(body, _SendAsList).send_as:
+def _read_gmail(answer: https.HttpsResponse) -> Iterator[SenderAddress]:
+    for each in answer.decode(_SendAsList, "oauth").send_as:
         if each.is_primary or each.verification_status == "accepted":
             name = each.display_name.strip()[:_LONGEST_NAME]
             yield SenderAddress(
@@ -75,8 +71,8 @@ def _read_gmail(body: bytes) -> Iterator[SenderAddress]:
             )
 
 
-def _read_graph(body: bytes) -> Iterator[SenderAddress]:
-    user = decode_json(body, _User)
+def _read_graph(answer: https.HttpsResponse) -> Iterator[SenderAddress]:
+    user = answer.decode(_User, "oauth")
     if user.mail is not None:
         yield SenderAddress(email=user.mail)
     for each in user.proxy_addresses or ():

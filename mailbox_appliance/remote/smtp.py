@@ -275,8 +275,7 @@ class SmtpConnection:
         clock: Callable[[], float] = time.monotonic,
         contact: Contact | None = None,
     ) -> "SmtpConnection":
-        """Connect with the security that the endpoint requires, and sign in unless the user name is empty. Raises
-        RemoteFault.
+        """Connect with the endpoint's security, and sign in unless the user name is empty. Raises RemoteFault.
 
         - ca_file: file with additional CAs; may be empty.
         - timeout: seconds for each reply, measured with `clock`.
@@ -345,8 +344,7 @@ class SmtpConnection:
         return self._send_command("DATA")
 
     def send_body(self, wire: bytes | Content) -> None:
-        """Send the whole message except the final dot. Line ends become CRLF, and dots at line starts are doubled (RFC
-        5321 4.5.2).
+        """Send the message except the final dot. Line ends become CRLF, dots at line starts double (RFC 5321 4.5.2).
 
         `wire`: the raw message. The time allowed grows with its size, and no piece may take longer than the timeout.
         Raises RemoteFault (`refused`, with the reply) if the server replies before the end.
@@ -370,8 +368,7 @@ class SmtpConnection:
 
         `timeout`: seconds in total. `meanwhile`: called while the server works; it must not raise.
 
-        Raises RemoteFault if no valid reply arrives, or if its code is from 300 to 399. Then the server may have the
-        message.
+        Raises RemoteFault without a valid reply, or for codes 300 to 399. Then the server may have the message.
         """
         with self._mark_broken_on_fault():
             self._dialogue.channel.restart_timeout(timeout)

@@ -206,8 +206,7 @@ class GraphDelivery:
     def attempt(self) -> Verdict:
         """Try to send the message, and return the verdict.
 
-        Raises RemoteFault, OperationClosed (the operation ended in the meantime), and NotFound (the mailbox was
-        removed).
+        Raises RemoteFault, OperationClosed (the operation has ended) and NotFound (the mailbox was removed).
         """
         work = self._work
         parts = split_attachments(work.wire.read(), LARGEST_MESSAGE - len(work.bcc_header))
@@ -359,8 +358,7 @@ class GraphDrafts:
     def remove_later(self, account_id: str, message_id: str) -> None:
         """Delete, in the background, the drafts of an operation that was withdrawn.
 
-        `message_id`: the Message-ID of the operation's message. No other operation has it, so none of these drafts is
-        about to be sent.
+        `message_id`: the Message-ID of its message. No other operation has it, so none of these is about to be sent.
         """
         try:
             if self._logins.get_login(account_id).sends_via != "graph":

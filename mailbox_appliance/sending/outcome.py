@@ -176,8 +176,7 @@ class Recorder:
     ) -> Outcome:
         """Record the outcome of an attempt with this verdict.
 
-        `refused`: the recipients that the server rejected. `copy`: the message as the local mirror of Sent will show
-        it.
+        `refused`: the recipients that the server rejected. `copy`: the message as the mirror of Sent will show it.
         """
         match verdict:
             case Accepted(reply):
@@ -204,8 +203,7 @@ class Recorder:
         return Outcome()
 
     def requeue(self, work: DeliveryWork, cause: str, wait: float = 0) -> bool:
-        """Queue a scheduled message again, because an attempt failed and nobody received it. Returns False if the
-        operation has ended.
+        """Queue a scheduled message again that nobody received. Returns False if the operation has ended.
 
         `cause`: the reason of the failure. `wait`: the seconds until the next attempt.
         """
@@ -248,8 +246,7 @@ class Recorder:
     def _withdraw(self, work: DeliveryWork, problem: Problem, code_when_shown: str, cause: Cause) -> Outcome:
         """Withdraw an immediate operation that nobody received, so that its idempotency key can be used again.
 
-        If a client has already seen the operation, it fails with `code_when_shown` instead. `problem`: the client's
-        answer.
+        If a client has seen the operation, it fails with `code_when_shown` instead. `problem`: the client's answer.
         """
         if self._store.deliveries.withdraw(work.operation_id):
             self._announce(work, "withdrawn")

@@ -81,11 +81,9 @@ class Reconciler:
         return self._store.schedule.list_evidence_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """Run the planned searches of a mailbox, one message at a time, so that requests can use its connection in
-        between.
+        """Run the planned searches of a mailbox, one message at a time; requests use its connection in between.
 
-        If the mailbox cannot be reached, all its searches are planned again for later. Ends early once `stopping` is
-        set.
+        If the mailbox cannot be reached, all its searches are planned again. Ends early once `stopping` is set.
         """
         is_reached = True
         for uncertain in self._store.schedule.list_due_evidence(self._clock.now(), account_id):
@@ -194,8 +192,7 @@ class Reconciler:
     def _copy(self, operation_id: str, sent: MirroredFolder | None) -> SentCopy | None:
         """Return the sent message as the local mirror shows it until the server's copy is synced.
 
-        `sent`: the folder for sent mail. Returns None without such a folder, or if the message cannot be prepared for
-        it.
+        `sent`: the folder for sent mail. Returns None without one, or if the message cannot be prepared for it.
         """
         try:
             return None if sent is None else make_copy(self._store.deliveries.get_work(operation_id), sent)

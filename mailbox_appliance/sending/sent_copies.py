@@ -115,8 +115,7 @@ class SentMailFiler:
         return files_sent_mail(account.provider, host, mailbox.features)
 
     def _file_or_postpone(self, mailbox: ImapMailbox, operation_id: str, files_itself: bool) -> str | None:
-        """Save one copy in Sent and return the path of its folder. Returns None if it is not there yet and is tried
-        later.
+        """Save one copy in Sent and return the path of its folder. Returns None if it is tried later.
 
         `files_itself`: whether the provider saves the copy, so that the appliance only waits for it. Raises RemoteFault
         if the connection is lost, NotFound if the mailbox was removed.
@@ -221,8 +220,7 @@ def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> F
 def find_sent_folder(store: "Store", account_id: str) -> MirroredFolder | None:
     """Return the folder that contains sent mail, or None.
 
-    That is All Mail on a server with labels, such as Gmail, otherwise Sent. Raises AllMailHidden if All Mail exists but
-    IMAP does not show it.
+    That is All Mail on a server with labels, otherwise Sent. Raises AllMailHidden if IMAP does not show All Mail.
     """
     return store.folders.find_all_mail(account_id) or store.folders.find_by_role(account_id, "sent")
 
@@ -233,8 +231,7 @@ def _extra_flags(sent: MirroredFolder) -> frozenset[str]:
 
 
 def make_copy(work: DeliveryWork, sent: MirroredFolder) -> SentCopy:
-    """Return a sent message as the local mirror of the folder `sent` shows it: with its Bcc (RFC 5322 3.6.3) and its
-    search index.
+    """Return a sent message as the mirror of the folder `sent` shows it: with Bcc (RFC 5322 3.6.3) and search index.
 
     If `work.row`, the parsed message, is missing (as after a restart), the message is parsed.
     """
@@ -285,9 +282,7 @@ class SentMailTask:
 
     @contextmanager
     def _lock(self, account_id: str) -> Iterator[None]:
-        """Context manager: wait until no other thread saves copies of this mailbox, and exclude others until the block
-        ends.
-        """
+        """Context manager: exclude other threads that save copies of this mailbox until the block ends."""
         with self._changed:
             self._changed.wait_for(lambda: account_id not in self._at_work)
             self._at_work.add(account_id)

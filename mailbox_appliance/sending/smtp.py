@@ -215,8 +215,7 @@ class SmtpDelivery:
         self.copy: SentCopy | None = None
 
     def attempt(self) -> Verdict:
-        """Try once to send the message, and return what happened as a Verdict: accepted, refused, failed for now, or
-        uncertain.
+        """Try once to send the message. Returns a Verdict: accepted, refused, failed for now, or uncertain.
 
         Raises RemoteFault for a fault of the connection, which the caller judges, OperationClosed if the delivery
         operation ended in the meantime, and NotFound if the mailbox was removed.
@@ -232,8 +231,7 @@ class SmtpDelivery:
     def close(self, *, politely: bool) -> None:
         """Close the connection, unless it was returned to the pool.
 
-        `politely`: send QUIT first. That is safe only after a complete message: in the middle of one, it would become
-        part of the mail.
+        `politely`: send QUIT first. That is safe only after a complete message: else it would become part of the mail.
         """
         session, self._session = self._session, None
         if session is not None:

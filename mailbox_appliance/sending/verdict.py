@@ -49,8 +49,7 @@ class Accepted:
 class Refused:
     """Verdict: the server refused the message permanently, and nobody received it.
 
-    `reply`: the server's reply, or None if the appliance itself found the reason. `why`: a sentence for the user if the
-    code is not specific.
+    `reply`: the server's reply, or None if the appliance found the reason. `why`: a sentence for an unspecific code.
     """
 
     code: FailureCode
@@ -146,8 +145,7 @@ def is_about_connection(step: Step, reply: Reply) -> bool:
 
 
 def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
-    """Return the verdict for an error other than a reply to a command: a lost connection, a timeout, or a refused
-    login.
+    """Return the verdict for an error that is no reply: a lost connection, a timeout, or a refused login.
 
     `phase`: the phase of sending in which the error occurred.
     """

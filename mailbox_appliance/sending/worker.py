@@ -205,11 +205,9 @@ class Sender:
         context.events.subscribe(AccountReconnected, lambda event: self._retry_account(event.account_id))
 
     def start(self) -> None:
-        """Recover the deliveries that the previous run left unfinished, by the phase that they had reached, then accept
-        new ones.
+        """Recover the deliveries that the previous run left, by the phase that they reached, then accept new ones.
 
-        If a delivery must be undone and that fails, such as on a full disk, it is tried again later. Until then the
-        message is not sent.
+        If a delivery must be undone and that fails, such as on a full disk, it is tried again before it is sent.
         """
         with self._changed:
             self._start_thread()  # the thread that never ends, in case no other can be started later
@@ -246,8 +244,7 @@ class Sender:
                 thread.join(max(0.0, deadline - self._clock.monotonic()))
 
     def submit(self, operation_id: str, account_id: str, row: ParsedMessage | None = None) -> Ticket:
-        """Queue an operation, and return the ticket to wait on. If it is queued already, its existing ticket is
-        returned.
+        """Queue an operation. Returns the ticket to wait on: the existing one if it is queued already.
 
         `row`: the parsed message for the list of messages, if the caller has it already.
         """

@@ -124,11 +124,9 @@ class FetchBackoff:
 
     @contextmanager
     def attempt(self, what: FetchKind, folder_number: int, uids: Sequence[int]) -> Iterator[None]:
-        """Context manager for one request to the server: remember which messages it asks for. `what`: headers or
-        bodies.
+        """Context manager for one request to the server: remember which messages it asks for (`what` of them).
 
-        A failure makes later batches smaller, a success larger. `folder_number`: the number (key in the store) of the
-        folder.
+        A failure makes later batches smaller, a success larger. `folder_number`: the folder's key in the store.
         """
         self._requested = (what, folder_number, uids)
         try:

@@ -49,8 +49,7 @@ ParsedMessages = list[tuple[FetchedMessage, ParsedMessage]]
 def fetch(
     session: SyncSession, folder_number: int, messages: Sequence[FetchedMessage]
 ) -> Iterator[tuple[bool, ParsedMessages]]:
-    """Fetch and parse messages of the selected folder. Yields pairs: whether the group is of large messages, and the
-    group.
+    """Fetch and parse messages of the selected folder. Yields groups, each with whether its messages are large.
 
     `messages`: the messages with their headers. The small ones are one group; each large message is another. Messages
     that were deleted since, or that the server does not return, are left out. Raises RemoteFault.
@@ -124,8 +123,7 @@ class HeaderBatch:
     - uids: all UIDs that were requested.
     - messages: the messages that the store does not have yet.
     - is_whole: whether `store_batch` also fetches and stores their bodies; otherwise the backlog does so later.
-    - origins: numbers (keys in the store) of other folders that have such messages, which may have moved from
-      there.
+    - origins: numbers (keys in the store) of other folders that have such messages, which may come from there.
     """
 
     uids: Sequence[int]

@@ -146,8 +146,7 @@ class LabelCounts:
     def add_new(self, paths: Iterable[str]) -> None:
         """Put these new folders first among those that `check_next` checks.
 
-        For a new folder, `check_next` returns True as soon as its count differs from the server's once; for others,
-        after two checks.
+        For a new folder, `check_next` returns True as soon as its count differs once; for others, after two checks.
         """
         for path in paths:
             self._suspects[path] = _NEW
@@ -299,8 +298,7 @@ class Follower:
             home.apply_status(self._session.mailbox.get_folder_state(self._home), thorough=False)
 
     def return_home(self) -> bool:
-        """Return whether IDLE may start: the home folder (INBOX, or All Mail at Gmail) is selected and has no known
-        changes.
+        """Return whether IDLE may start: the home folder is selected and has no known changes.
 
         If another folder is selected, the home folder is checked next.
         """
@@ -398,8 +396,7 @@ class Follower:
         return all(one is not folder for one in self.folders.values())
 
     def _handle_refusal(self, folder: FolderSync, fault: RemoteFault) -> None:
-        """Stop checking a folder that was deleted or that the server refuses to open, until the next check of all
-        folders.
+        """Stop checking a folder that was deleted or cannot be opened, until the next check of all folders.
 
         Raises `fault` if it is not a refusal, or if the folder is the home folder, without which sync cannot continue.
         """

@@ -64,8 +64,7 @@ class MailboxSync:
     # --- from any thread ---
 
     def wake(self, path: str | None) -> bool:
-        """Check this folder at the next turn. None: check all folders, and reconnect at once even after a refused
-        sign-in.
+        """Check this folder at the next turn. None: check all, and reconnect at once even after a refused sign-in.
 
         Returns whether the scheduler must run `turn` now.
         """
@@ -151,8 +150,7 @@ class MailboxSync:
                 return After.AGAIN
 
     def _apply_requests(self, follower: Follower) -> None:
-        """Pass the folders that were requested by `wake` to the follower, and request a full check if its time has
-        come.
+        """Pass the folders that `wake` requested to the follower, and request a full check if it is time.
 
         Raises Stopped.
         """

@@ -111,8 +111,7 @@ class Watcher:
         self._signal.close()
 
     def wait(self) -> Iterator[tuple[Task, bool]]:
-        """Wait until some tasks have work or their time is up. Yields each with True if its socket was readable, else
-        False.
+        """Wait until tasks have work or their time is up. Yields each with whether its socket was readable.
 
         A yielded task is no longer watched. No lock is held during the wait.
         """

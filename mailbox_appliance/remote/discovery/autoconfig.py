@@ -57,8 +57,7 @@ class AutoconfigServers:
     """The servers with TLS that an autoconfig document names for a mailbox, preferred ones first.
 
     - imap, smtp: servers that accept a password.
-    - imap_by_sign_in, smtp_by_sign_in: servers that accept no password, only OAuth or another method of the
-      provider.
+    - imap_by_sign_in, smtp_by_sign_in: servers that accept only OAuth or another method of the provider.
     """
 
     imap: tuple[CandidateServer, ...] = ()

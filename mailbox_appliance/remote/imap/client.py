@@ -133,8 +133,7 @@ class ImapMailbox:
     def folder_news(self, path: str, since: FolderState | None, known: int) -> FolderChanges:
         """Select a folder read-only, and return what changed in it.
 
-        `since`: the folder's state at the last sync; None before the first. `known`: how many of its messages are
-        stored.
+        `since`: the folder's state at the last sync; None before. `known`: how many of its messages are stored.
 
         The server reports the changes if it offers QRESYNC or CONDSTORE. If it offers neither, `since` is None, or
         UIDVALIDITY changed, the result contains the flags of all messages, and in `present` their UIDs.
@@ -150,8 +149,7 @@ class ImapMailbox:
     def refresh(self) -> None:
         """Make the server report pending changes (NOOP).
 
-        Until then a removed message may still appear to exist, with flags and header but without a body (RFC 9051
-        6.1.2).
+        Until then a removed message may seem to exist, with flags and header but no body (RFC 9051 6.1.2).
         """
         self._wire.run_command("NOOP")
 
@@ -165,16 +163,14 @@ class ImapMailbox:
         return reading.search_uids(self._wire, exists, has_esearch="ESEARCH" in self.features)
 
     def fetch_headers(self, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-        """Yield messages in the order of `uids`, with only some header fields (`reading.HEADER_FIELDS`) as their
-        source.
+        """Yield messages in the order of `uids`; their source is some header fields (`reading.HEADER_FIELDS`).
 
         Messages that do not exist are left out.
         """
         return reading.fetch_headers(self._wire, uids)
 
     def fetch_outlines(self, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-        """Yield messages with flags, internal date and size, but with an empty source. Use it if their headers are
-        unreadable.
+        """Yield messages with flags, internal date and size, but an empty source: for unreadable headers.
 
         Messages that do not exist are left out.
         """
@@ -184,8 +180,7 @@ class ImapMailbox:
         """Yield messages with their whole source, in the order of `uids`.
 
         They arrive in batches limited by count and bytes. Of a message over LARGEST_MESSAGE, only the first CUT_BYTES
-        are returned; then `size` is larger than the source. Messages that do not exist, or that the server cannot
-        return, are left out.
+        are returned; then `size` is larger than the source. What does not exist or is refused is left out.
         """
         return reading.fetch_messages(self._wire, uids)
 
@@ -207,8 +202,7 @@ class ImapMailbox:
     def read_ends(self, uid: int, wanted: Sequence[PartEnd]) -> Mapping[str, bytes]:
         """Return the last bytes of parts by part number. Parts that the server does not return are left out.
 
-        Call `read_section` first, which finds out whether the server can return a range of bytes; if not, the result is
-        empty.
+        Call `read_section` first, which finds out whether the server returns ranges; if not, the result is empty.
         """
         return reading.read_ends(self._wire, uid, wanted)
 
@@ -244,12 +238,10 @@ class ImapMailbox:
     def move(
         self, path: str, uids: Sequence[int], target: str, uidvalidity: int | None = None
     ) -> Mapping[int, int | None]:
-        """Move messages to another folder. Returns their new UIDs by old UID; UIDs that the server does not report are
-        missing.
+        """Move messages to another folder. Returns their new UIDs by old UID, as far as the server reports them.
 
         `uidvalidity`: the known UIDVALIDITY of the target folder. If the server reports a different one, each new UID
-        is None. Raises RemoteFault. Raises Unmovable if this server could not move them without removing other
-        messages.
+        is None. Raises RemoteFault, and Unmovable if this server could not move them without removing others.
         """
         return writing.move_messages(self._selection, self.features, path, uids, target, uidvalidity)
 
@@ -261,8 +253,7 @@ class ImapMailbox:
         writing.expunge_messages(self._selection, self.features, path, uids)
 
     def identify(self, path: str, uids: Sequence[int]) -> tuple[FolderState, Mapping[int, MessageIdentity]]:
-        """Select a folder for changes. Returns its state, and by UID the Message-ID, size, date and flags of these
-        messages.
+        """Select a folder for changes. Returns its state, and Message-ID, size, date and flags of messages by UID.
 
         UIDs that do not exist are left out.
         """

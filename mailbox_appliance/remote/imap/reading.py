@@ -46,8 +46,7 @@ _SECTION = re.compile(r"|(?:\d{1,9}(?:\.\d{1,9})*)(?:\.(?:HEADER|TEXT|MIME))?|HE
 
 
 def message_items(wire: ImapWire, section: str = "") -> str:
-    """Return the FETCH items for a message that will be stored: UID, flags, date, size, and labels if the server has
-    them.
+    """Return the FETCH items for a message to be stored: UID, flags, date, size, and labels if the server has them.
 
     `section`: one more item for the content, such as `BODY.PEEK[]`.
     """
@@ -196,8 +195,7 @@ def _fetch(wire: ImapWire, uids: Sequence[int], items: str, *, with_flags: bool 
 def _fetch_past_refusals(
     wire: ImapWire, uids: Sequence[int], items: str, refused: dict[int, RemoteFault], *, with_flags: bool = True
 ) -> Iterator[dict[int, FetchedItems]]:
-    """Fetch items of messages. If the server refuses, fetch them in halves, so that one bad message does not fail the
-    others.
+    """Fetch items of messages; if the server refuses, in halves, so that one bad message does not fail the others.
 
     Seen in practice: one message that the server cannot read fails the whole FETCH. `refused` receives the faults of
     messages that fail even alone. If each of several messages fails, or the server reports an internal error, the cause

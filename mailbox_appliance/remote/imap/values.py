@@ -618,8 +618,7 @@ def read_fetch(pieces: Pieces) -> FetchedItems | None:
 
 
 def _read_fetch_items(pieces: Pieces, sections: dict[str, bytes]) -> FetchedItems | None:
-    """Return the items of a FETCH response of any form, or None for another response. Raises ValueError if it is
-    malformed.
+    """Return the items of a FETCH response of any form, or None for another. Raises ValueError if it is malformed.
 
     `sections`: receives the content of each section by its name.
     """

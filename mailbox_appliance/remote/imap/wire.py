@@ -113,8 +113,7 @@ class ImapWire:
         self.has_changed, self.highest_exists = False, 0
 
     def receive_available(self) -> bool:
-        """Read the data that has arrived, without waiting. Returns whether a change was reported since the folder was
-        selected.
+        """Read the data that has arrived, without waiting. Returns whether the selected folder has changed.
 
         Raises RemoteFault if the connection ended.
         """
@@ -158,8 +157,7 @@ class ImapWire:
     ) -> tuple[bytes, bytes] | None:
         """Read responses up to the tagged reply. Returns its status and text.
 
-        `hear`: called with each untagged response. `until_go_on`: stop at a continuation request (`+`), and return
-        None.
+        `hear`: gets each untagged response. `until_go_on`: stop at a continuation request (`+`), and return None.
         """
         while True:
             pieces = self._read_response()

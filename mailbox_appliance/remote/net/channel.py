@@ -25,8 +25,7 @@ class Channel:
     """A connected socket with a buffer and limits. Reading returns empty bytes at the end of the connection.
 
     - timeout: seconds after `restart_timeout` within which a response must be complete.
-    - patient: allow LONGEST_ANSWER seconds for a response, if it arrives at SLOWEST_RATE or faster and no pause is
-      longer than `timeout`.
+    - patient: allow LONGEST_ANSWER seconds at SLOWEST_RATE or faster, if no pause is longer than `timeout`.
     - limit: the largest response in bytes.
     - contact: may set an earlier time limit (`Contact.deadline`).
 

@@ -14,17 +14,27 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import idna
+import msgspec
 
-from mailbox_appliance.remote.errors import SERVER_NAMES, RemoteFault, ServerName, disconnected_fault, timeout_fault
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.remote.errors import (
+    SERVER_NAMES,
+    RemoteFault,
+    ServerName,
+    disconnected_fault,
+    malformed_fault,
+    timeout_fault,
+)
 from mailbox_appliance.remote.net import connect
 from mailbox_appliance.remote.net.channel import CHUNK, SLOWEST_RATE
 from mailbox_appliance.remote.net.connect import AddressLookup, context_or_fault, tls_fault
 from mailbox_appliance.version import __version__
 
+T = TypeVar("T")
 LONGEST_ANSWER = 1 << 16
 LONGEST_UPLOAD = 600.0  # seconds that a large request gets in addition to the timeout
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -65,6 +75,13 @@ class HttpsResponse:
         """The seconds to wait from Retry-After (RFC 9110 10.2.3), at most an hour. None if it is missing or a date."""
         text = self.headers.get("retry-after", "")
         return min(float(text), 3600.0) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+    def decode(self, kind: type[T], server: ServerName) -> T:
+        """Return the JSON of the body as this type. Raises RemoteFault (`malformed`) if it does not fit."""
+        try:
+            return decode_json(self.body, kind)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise malformed_fault(server) from error
 
 
 def get(
