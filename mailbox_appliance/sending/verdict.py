@@ -145,7 +145,7 @@ def is_about_connection(step: Step, reply: Reply) -> bool:
 
 
 def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
-    """Return the verdict for an error that is no reply: a lost connection, a timeout, or a refused login.
+    """Return the verdict for an error other than a reply: a lost connection, a timeout, or a refused login.
 
     `phase`: the phase of sending in which the error occurred.
     """
