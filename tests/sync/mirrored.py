@@ -8,7 +8,7 @@ from typing import Self
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.events import Events
-from mailbox_appliance.model.accounts import AccountStatus, Connection, Endpoint
+from mailbox_appliance.model.accounts import AccountError, AccountStatus, Connection, Endpoint
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.settings import load
@@ -53,6 +53,12 @@ def connection_to(server: MailServer, user: str, port: int | None = None) -> Con
     return Connection(user, imap, dataclasses.replace(imap, port=server.submission_port))
 
 
+def connection_to_port(port: int) -> Connection:
+    """To a server played here."""
+    there = Endpoint("127.0.0.1", port, "none", "alice", "secret")
+    return Connection("a@example.test", there, there)
+
+
 class Mirror:
     """A store with one mailbox, and the supervisor over it."""
 
@@ -84,10 +90,14 @@ class Mirror:
         self.start()
 
     @contextmanager
-    def running(self) -> Iterator[Self]:
+    def running(self, *, is_ready: bool = True) -> Iterator[Self]:
         """Started, and stopped at the end."""
         try:
-            yield self.start()
+            if is_ready:
+                self.start()
+            else:
+                self.supervisor.start()
+            yield self
         finally:
             self.supervisor.stop()
 
@@ -100,6 +110,12 @@ class Mirror:
 
     def wait_for_status(self, status: AccountStatus) -> None:
         self.wait_for(lambda: self.store.accounts.get(self.account_id).status == status, status)
+
+    def wait_for_error(self, status: AccountStatus = "error") -> AccountError:
+        self.wait_for_status(status)
+        error = self.store.accounts.get(self.account_id).error
+        assert error is not None
+        return error
 
     def messages(self, path: str | None = None) -> dict[str, Mirrored]:
         """Subject to message, of one folder or of all."""

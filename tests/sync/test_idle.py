@@ -5,10 +5,9 @@ import time
 
 import pytest
 
-from mailbox_appliance.model.accounts import Connection, Endpoint
 from mailbox_appliance.store.store import Store
 from tests.remote.odd_server import Peer, odd_server
-from tests.sync.mirrored import Mirror, source
+from tests.sync.mirrored import Mirror, connection_to_port, source
 
 
 class _Inbox:
@@ -60,25 +59,17 @@ class _Inbox:
 def test_what_is_told_as_idle_begins_is_heeded_also_after_a_false_alarm(store: Store) -> None:
     inbox = _Inbox(["* 0 EXISTS", "* 1 EXISTS"])
     with odd_server(inbox.play) as port:
-        there = Endpoint("127.0.0.1", port, "none", "alice", "secret")
-        mirror = Mirror(store, Connection("a@example.test", there, there), sync__poll_interval=600)
-        mirror.supervisor.start()
-        try:
+        mirror = Mirror(store, connection_to_port(port), sync__poll_interval=600)
+        with mirror.running(is_ready=False):
             mirror.wait_for(lambda: "new" in mirror.messages(), "the new mail")
-        finally:
-            mirror.supervisor.stop()
 
 
 @pytest.mark.parametrize("told", ["* 0 EXISTS", "* 5 EXISTS"])
 def test_a_server_that_repeats_itself_is_not_asked_again_and_again(store: Store, told: str) -> None:
     inbox = _Inbox([told] * 1000)
     with odd_server(inbox.play) as port:
-        there = Endpoint("127.0.0.1", port, "none", "alice", "secret")
-        mirror = Mirror(store, Connection("a@example.test", there, there), sync__poll_interval=600)
-        mirror.supervisor.start()
-        try:
+        mirror = Mirror(store, connection_to_port(port), sync__poll_interval=600)
+        with mirror.running(is_ready=False):
             mirror.wait_for(lambda: inbox.idles >= 2, "the second IDLE")
             time.sleep(0.1)
             assert inbox.idles == 2
-        finally:
-            mirror.supervisor.stop()

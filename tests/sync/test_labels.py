@@ -181,11 +181,8 @@ def test_hidden_mail_is_told_with_its_fix_and_gone_on_with(store: Store, gmail: 
     box.deliver(source("one"))
     box.hide_all_mail()
     mirror = LabeledMirror(store, gmail, box)
-    mirror.supervisor.start()
-    try:
-        mirror.wait_for_status("error")
-        error = store.accounts.get(mirror.account_id).error
-        assert error is not None
+    with mirror.running(is_ready=False):
+        error = mirror.wait_for_error()
         assert error.fault == "all_mail_hidden"
         assert "Show in IMAP" in error.message
         box.show("[Gmail]/All Mail")
@@ -195,8 +192,6 @@ def test_hidden_mail_is_told_with_its_fix_and_gone_on_with(store: Store, gmail: 
         mirror.wake()
         mirror.wait_for_status("error")
         assert mirror.ids() == ids, "nothing is forgotten meanwhile"
-    finally:
-        mirror.supervisor.stop()
 
 
 #: How many steps of the upgrade were done when it was broken off, and whether the positions were known to be void.
@@ -287,13 +282,7 @@ def test_what_a_limit_breaks_off_is_taken_up_again(
     gmail.refuse("UID FETCH 60", reply)
     gmail.refuse("UID FETCH 1:60 (UID RFC822.SIZE)", reply)
     mirror = LabeledMirror(store, gmail, box)
-    mirror.supervisor.start()
-    try:
-        mirror.wait_for_status("error")
-        error = store.accounts.get(mirror.account_id).error
-        assert error is not None
-        assert error.code == code
+    with mirror.running(is_ready=False):
+        assert mirror.wait_for_error().code == code
         gmail.forget()
         mirror.wait_until_same()
-    finally:
-        mirror.supervisor.stop()

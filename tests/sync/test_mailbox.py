@@ -11,13 +11,13 @@ import apsw
 import pytest
 
 from mailbox_appliance.events import FolderWritten, MessageArrived
-from mailbox_appliance.model.accounts import AccountError, AccountStatus, Connection, Endpoint
+from mailbox_appliance.model.accounts import AccountError, AccountStatus
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync import mailbox
 from tests.remote.odd_server import Peer, odd_server
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
-from tests.sync.mirrored import Mirror, connection_to, source
+from tests.sync.mirrored import Mirror, connection_to, connection_to_port, source
 
 
 @pytest.fixture
@@ -33,8 +33,7 @@ def test_everything_is_brought_in_and_told(mail_server: MailServer, user: str, m
     mail_server.deliver(user, source("one"), source("two"), flags="\\Seen")
     mail_server.deliver(user, source("sent"), folder="Sent")
     mail_server.deliver(user, *(source(f"old{number}") for number in range(60)), folder="Archive")
-    mirror.supervisor.start()
-    mirror.wait_for_status("ready")
+    mirror.start()
     account = mirror.store.accounts.get(mirror.account_id)
     assert (account.folders.sent, account.folders.trash, account.capabilities.idle) == ("Sent", "Trash", True)
     assert account.last_sync_at is not None
@@ -49,20 +48,15 @@ def test_everything_is_brought_in_and_told(mail_server: MailServer, user: str, m
 
 def test_new_mail_comes_by_idle(mail_server: MailServer, store: Store, user: str) -> None:
     mirror = Mirror(store, connection_to(mail_server, user), sync__poll_interval=600)
-    mirror.supervisor.start()
-    try:
-        mirror.wait_for_status("ready")
+    with mirror.running():
         for subject in ("first", "second"):
             mail_server.deliver(user, source(subject))
             mirror.wait_for(lambda: subject in mirror.messages("INBOX"), subject, 2)  # noqa: B023 - waited for here
-    finally:
-        mirror.supervisor.stop()
 
 
 def test_changes_elsewhere_follow_and_ids_stay(mail_server: MailServer, user: str, mirror: Mirror) -> None:
     mail_server.deliver(user, source("stays"), source("goes"), folder="Archive")
-    mirror.supervisor.start()
-    mirror.wait_for_status("ready")
+    mirror.start()
     before = mirror.messages("Archive")["stays"]
     mail_server.doveadm("flags", "add", "-u", user, "\\Seen \\Flagged", "mailbox", "Archive", "subject", "stays")
     mail_server.doveadm("expunge", "-u", user, "mailbox", "Archive", "subject", "goes")
@@ -76,9 +70,7 @@ def test_changes_elsewhere_follow_and_ids_stay(mail_server: MailServer, user: st
 
 def test_a_folder_we_wrote_to_is_looked_at_at_once(mail_server: MailServer, store: Store, user: str) -> None:
     mirror = Mirror(store, connection_to(mail_server, user), sync__poll_interval=600)
-    mirror.supervisor.start()
-    try:
-        mirror.wait_for_status("ready")
+    with mirror.running():
         mail_server.deliver(user, source("copy"), folder="Sent")
         mirror.events.publish(FolderWritten(mirror.account_id, "Sent"))
         mirror.wait_for(lambda: "copy" in mirror.messages("Sent"), "the copy")
@@ -86,14 +78,11 @@ def test_a_folder_we_wrote_to_is_looked_at_at_once(mail_server: MailServer, stor
         mail_server.deliver(user, source("there"), folder="Made")
         mirror.events.publish(FolderWritten(mirror.account_id, "Made"))
         mirror.wait_for(lambda: "there" in mirror.messages("Made"), "the folder made")
-    finally:
-        mirror.supervisor.stop()
 
 
 def test_a_second_run_brings_nothing_twice(mail_server: MailServer, user: str, mirror: Mirror) -> None:
     mail_server.deliver(user, source("one"))
-    mirror.supervisor.start()
-    mirror.wait_for_status("ready")
+    mirror.start()
     before = mirror.messages("INBOX")
     mirror.supervisor.remove(mirror.account_id)
     mirror.store.accounts.set_status(mirror.account_id, "connecting")
@@ -107,18 +96,13 @@ def test_a_refused_login_is_tried_again_only_when_told(mail_server: MailServer, 
     right = connection_to(mail_server, user)
     wrong = dataclasses.replace(right, imap=dataclasses.replace(right.imap, password="wrong"))
     mirror = Mirror(store, wrong)
-    mirror.supervisor.start()
-    try:
-        mirror.wait_for_status("reauth_required")
-        error = store.accounts.get(mirror.account_id).error
-        assert error is not None
+    with mirror.running(is_ready=False):
+        error = mirror.wait_for_error("reauth_required")
         assert (error.code, "password" in error.message) == ("authentication_failed", True)
         store.accounts.set_status(mirror.account_id, "connecting")
         mirror.supervisor.wake(mirror.account_id, "INBOX")  # not what it waits for
         mirror.supervisor.wake(mirror.account_id, None)
         mirror.wait_for_status("reauth_required")
-    finally:
-        mirror.supervisor.stop()
 
 
 def test_an_account_that_cannot_be_reached_says_so_and_comes_back(
@@ -128,19 +112,12 @@ def test_an_account_that_cannot_be_reached_says_so_and_comes_back(
         port = listener.getsockname()[1]
     right = connection_to(mail_server, user)
     mirror = Mirror(store, dataclasses.replace(right, imap=dataclasses.replace(right.imap, port=port)))
-    mirror.supervisor.start()
-    try:
-        mirror.wait_for_status("error")
-        error = store.accounts.get(mirror.account_id).error
-        assert error is not None
-        assert error.code == "provider_unavailable"
-    finally:
-        mirror.supervisor.stop()
+    with mirror.running(is_ready=False):
+        assert mirror.wait_for_error().code == "provider_unavailable"
 
 
 def test_a_lost_connection_is_made_anew(mail_server: MailServer, user: str, mirror: Mirror) -> None:
-    mirror.supervisor.start()
-    mirror.wait_for_status("ready")
+    mirror.start()
     mail_server.doveadm("kick", user)
     mirror.wait_for_status("error")
     mail_server.deliver(user, source("meanwhile"))
@@ -156,8 +133,7 @@ def test_the_end_of_a_connection_that_has_served_long_is_nothing_to_tell_of(
     """As Gmail and Exchange Online end one whose access token is over."""
     monkeypatch.setattr(mailbox, "LASTING", 0.0)
     monkeypatch.setattr(mailbox, "FIRST_RETRY", 0.05)
-    mirror.supervisor.start()
-    mirror.wait_for_status("ready")
+    mirror.start()
     told = list[str]()
     set_status = mirror.store.accounts.set_status
 
@@ -205,8 +181,7 @@ def test_stopping_does_not_wait_for_a_silent_server(store: Store) -> None:
         peer.until_gone()
 
     with odd_server(part) as port:
-        silent = Endpoint("127.0.0.1", port, "none", "alice", "secret")
-        mirror = Mirror(store, Connection("a@example.test", silent, silent), remote__timeout=60)
+        mirror = Mirror(store, connection_to_port(port), remote__timeout=60)
         mirror.supervisor.start()
         assert waiting.wait(10)
         mirror.supervisor.stop()
@@ -223,8 +198,7 @@ def test_stopping_does_not_wait_for_a_host_that_is_silent(store: Store, caplog: 
         first.connect(listener.getsockname())  # nobody accepts it: there is no place for others
         last.setblocking(False)
         last.connect_ex(listener.getsockname())
-        silent = Endpoint("127.0.0.1", listener.getsockname()[1], "none", "alice", "secret")
-        mirror = Mirror(store, Connection("a@example.test", silent, silent), remote__timeout=60)
+        mirror = Mirror(store, connection_to_port(listener.getsockname()[1]), remote__timeout=60)
         mirror.supervisor.start()
         mirror.wait_for(lambda: bool(_threads()), "a turn")
         time.sleep(0.1)  # it has begun to connect, which nothing tells
@@ -242,8 +216,7 @@ def _threads() -> list[threading.Thread]:
 
 
 def test_a_removed_mailbox_ends_its_sync(mail_server: MailServer, user: str, mirror: Mirror) -> None:
-    mirror.supervisor.start()
-    mirror.wait_for_status("ready")
+    mirror.start()
     mirror.supervisor.remove(mirror.account_id)
     with mirror.store.database.transaction():
         mirror.store.accounts.remove(mirror.account_id)

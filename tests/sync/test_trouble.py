@@ -192,8 +192,7 @@ def test_a_folder_that_is_deleted_before_its_bodies_came(
     mail_server.make_folder(user, "Alt")
     mail_server.deliver(user, *(source(f"m{number}") for number in range(80)), folder="Alt")
     proxy.latency = 0.01
-    mirror.supervisor.start()
-    mirror.wait_for_status("ready")
+    mirror.start()
     mail_server.doveadm("mailbox", "delete", "-u", user, "Alt")
     mail_server.deliver(user, source("new"))  # which makes it look elsewhere
     mirror.wait_for(lambda: "new" in mirror.messages(), "the new mail")
