@@ -35,19 +35,29 @@ class Peer:
         self.say(*lines, f"{tag} {status}")
         return command
 
+    def reply(self, *replies: str) -> None:
+        """Answer one line after the other with these."""
+        for reply in replies:
+            self.hear()
+            self.say(reply)
+
     def until_gone(self) -> None:
         """Hear everything until the client hangs up."""
         while self.hear():
             pass
 
-    def log_in(self, capabilities: str = "IMAP4rev1 AUTH=PLAIN IDLE") -> None:
-        """The beginning of an IMAP connection, up to a logged-in client that has looked at its inbox."""
+    def authenticate(self, capabilities: str) -> None:
+        """The beginning of an IMAP connection, up to a client that is logged in."""
         self.say("* OK hello")
         self.answer(f"* CAPABILITY {capabilities}")
         tag = self.hear().split(" ")[0]
         self.say("+ ")
         self.hear()
         self.say(f"{tag} OK [CAPABILITY {capabilities}] in")
+
+    def log_in(self, capabilities: str = "IMAP4rev1 AUTH=PLAIN IDLE") -> None:
+        """The beginning of an IMAP connection, up to a logged-in client that has looked at its inbox."""
+        self.authenticate(capabilities)
         command = self._after_login(capabilities)
         assert command.startswith("SELECT"), command
 

@@ -94,7 +94,7 @@ def test_a_token_that_is_none_is_never_sent(token: str) -> None:
 # --- refusals ---
 
 
-def imap_fault(capabilities: str, part: Callable[[Peer], None]) -> RemoteFault:
+def imap_fault(capabilities: str, part: Callable[[Peer], object]) -> RemoteFault:
     def whole(peer: Peer) -> None:
         peer.say("* OK hello")
         peer.answer(f"* CAPABILITY IMAP4rev1 {capabilities}")
@@ -157,11 +157,9 @@ def test_a_refusal_without_a_challenge_is_heard_too() -> None:
         peer.hear()
         peer.say(f"{tag} NO AUTHENTICATE failed.")
 
-    def smtp(peer: Peer) -> None:
-        peer.hear()
-        peer.say("535 5.7.3 Authentication unsuccessful [AM0PR01CA0001.eurprd01.prod.exchangelabs.com]")
-
-    for fault in (imap_fault("AUTH=XOAUTH2 SASL-IR", imap), smtp_fault("LOGIN XOAUTH2", smtp)):
+    says = "535 5.7.3 Authentication unsuccessful [AM0PR01CA0001.eurprd01.prod.exchangelabs.com]"
+    smtp = smtp_fault("LOGIN XOAUTH2", lambda peer: peer.reply(says))
+    for fault in (imap_fault("AUTH=XOAUTH2 SASL-IR", imap), smtp):
         assert (fault.kind, fault.name) == ("login_refused", "token_refused")
 
 
@@ -174,11 +172,7 @@ def test_a_refusal_without_a_challenge_is_heard_too() -> None:
     ],
 )
 def test_what_passes_is_no_refused_token(answer: str, kind: str) -> None:
-    def part(peer: Peer) -> None:
-        tag = peer.hear().partition(" ")[0]
-        peer.say(f"{tag} {answer}")
-
-    assert imap_fault("AUTH=XOAUTH2", part).kind == kind
+    assert imap_fault("AUTH=XOAUTH2", lambda peer: peer.answer(status=answer)).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -192,21 +186,12 @@ def test_what_passes_is_no_refused_token(answer: str, kind: str) -> None:
     ],
 )
 def test_what_passes_is_no_refused_token_at_smtp_either(reply: str, kind: str) -> None:
-    def part(peer: Peer) -> None:
-        peer.hear()
-        peer.say(reply)
-
-    assert smtp_fault("XOAUTH2", part).kind == kind
+    assert smtp_fault("XOAUTH2", lambda peer: peer.reply(reply)).kind == kind
 
 
 def test_a_tenant_without_smtp_is_told_by_its_name() -> None:
-    def part(peer: Peer) -> None:
-        peer.hear()
-        peer.say(
-            "535 5.7.139 Authentication unsuccessful, SmtpClientAuthentication is disabled for the Tenant. Visit us"
-        )
-
-    fault = smtp_fault("LOGIN XOAUTH2", part)
+    says = "535 5.7.139 Authentication unsuccessful, SmtpClientAuthentication is disabled for the Tenant. Visit us"
+    fault = smtp_fault("LOGIN XOAUTH2", lambda peer: peer.reply(says))
     assert (fault.kind, fault.name) == ("login_refused", "smtp_auth_disabled")
 
 
@@ -246,8 +231,7 @@ def test_a_server_that_goes_on_asking_is_left() -> None:
 
 def test_a_lost_connection_is_no_refused_token() -> None:
     def part(peer: Peer) -> None:
-        peer.hear()
-        peer.say("+ ")
+        peer.reply("+ ")
         peer.hear()
         peer.connection.shutdown(socket.SHUT_WR)
 
@@ -264,13 +248,7 @@ def test_what_would_break_out_of_the_answer_is_never_sent(user: str, token: str)
 
 
 def test_neither_token_nor_challenge_shows_in_a_fault() -> None:
-    def part(peer: Peer) -> None:
-        peer.hear()
-        peer.say(f"334 {SAYS_NO}")
-        peer.hear()
-        peer.say("535 5.7.8 secret words of theirs")
-
-    fault = smtp_fault("XOAUTH2", part)
+    fault = smtp_fault("XOAUTH2", lambda peer: peer.reply(f"334 {SAYS_NO}", "535 5.7.8 secret words of theirs"))
     shown = repr([fault, fault.reason, fault.reply, dataclasses.asdict(fault.reply) if fault.reply else None])
     assert "a-token" not in shown
     assert "theirs" not in shown

@@ -228,11 +228,7 @@ def send_until_broken_off(submission: SmtpConnection) -> None:
 def test_a_message_that_is_broken_off_early_brings_the_reply() -> None:
     def part(peer: Peer) -> None:
         peer.say("220 hi")
-        for reply in ("250 me", "250 ok", "250 ok", "354 go"):
-            peer.hear()
-            peer.say(reply)
-        peer.hear()
-        peer.say("552 5.3.4 too big")
+        peer.reply("250 me", "250 ok", "250 ok", "354 go", "552 5.3.4 too big")
         peer.until_gone()
 
     with odd_server(part) as port, opened(port, username="") as submission:
@@ -346,8 +342,7 @@ def test_a_server_that_has_spoken_unasked_gets_no_further_message(scripted_smtp:
 def test_a_server_that_has_gone_gets_no_further_message(is_reset: bool) -> None:
     def part(peer: Peer) -> None:
         take_one(peer)
-        peer.hear()
-        peer.say("250 ok")
+        peer.reply("250 ok")
         if is_reset:
             peer.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
@@ -362,9 +357,7 @@ def test_a_server_that_has_gone_gets_no_further_message(is_reset: bool) -> None:
 def take_one(peer: Peer) -> None:
     """A server's part, up to the message without its dot."""
     peer.say("220 hi")
-    for reply in ("250 me", "250 ok", "250 ok", "354 go"):
-        peer.hear()
-        peer.say(reply)
+    peer.reply("250 me", "250 ok", "250 ok", "354 go")
     assert peer.hear() == "x"
 
 
@@ -484,8 +477,7 @@ def test_auth_login_where_plain_is_not_offered() -> None:
 def test_no_way_to_log_in_with_a_password(offered: str) -> None:
     def part(peer: Peer) -> None:
         peer.say("220 hi")
-        peer.hear()
-        peer.say(f"250-me\r\n250 {offered}")
+        peer.reply(f"250-me\r\n250 {offered}")
         peer.until_gone()
 
     refused = pytest.raises(RemoteFault, check=lambda f: f.kind == "login_refused")
@@ -496,8 +488,7 @@ def test_no_way_to_log_in_with_a_password(offered: str) -> None:
 def test_what_comes_before_tls_is_forgotten_and_starttls_is_not_optional() -> None:
     def part(peer: Peer) -> None:
         peer.say("220 hi")
-        peer.hear()
-        peer.say("250 me")
+        peer.reply("250 me")
         peer.until_gone()
         assert b"AUTH" not in b"".join(peer.heard)
 

@@ -243,9 +243,7 @@ def test_what_is_said_while_the_dot_is_written_down_is_no_answer_to_it(
 
     def part(peer: Peer) -> None:
         peer.say("220 hi")
-        for reply in ("250 me", "250 ok", "250 ok", "354 go"):
-            peer.hear()
-            peer.say(reply)
+        peer.reply("250 me", "250 ok", "250 ok", "354 go")
         speak.wait(10)
         peer.say(says)
         spoken.set()

@@ -210,12 +210,7 @@ def test_a_server_that_cannot_go_on_tells_everything(says: list[str], asked: str
 
 def test_enabling_that_is_refused() -> None:
     def part(peer: Peer) -> None:
-        peer.say("* OK hello")
-        peer.answer("* CAPABILITY IMAP4rev1 AUTH=PLAIN ENABLE QRESYNC")
-        tag = peer.hear().split(" ")[0]
-        peer.say("+ ")
-        peer.hear()
-        peer.say(f"{tag} OK [CAPABILITY IMAP4rev1 ENABLE QRESYNC] in")
+        peer.authenticate("IMAP4rev1 AUTH=PLAIN ENABLE QRESYNC")
         while (command := peer.answer("* CAPABILITY IMAP4rev1 ENABLE QRESYNC", status="NO no")) != "ENABLE QRESYNC":
             assert command == "CAPABILITY"
         assert peer.answer() == 'SELECT "INBOX" (CONDSTORE)'
@@ -418,8 +413,7 @@ def test_qresync_in_a_folder_that_is_still_selected(
         peer.answer(*HEAD, "* 4 EXISTS", "* OK [HIGHESTMODSEQ 100] x")
         everything = ["* 1 FETCH (UID 2 FLAGS ())", "* 2 FETCH (UID 3 FLAGS ())"]
         heard.extend(peer.answer(*answers.get(command, everything)) for command in commands)
-        peer.hear()
-        peer.say("+ idling")
+        peer.reply("+ idling")
 
     with talking("ENABLE QRESYNC", part) as mailbox:
         mailbox.examine("a")
