@@ -68,6 +68,7 @@ LIBRARY_ROOMS: dict[str, tuple[str, ...]] = {
     "jeepney": ("tray",),
     "oauthlib": ("remote",),
     "dns": ("remote",),
+    "turbohtml": ("mail.html",),
     "certifi": ("system.ca_certificates",),
     "truststore": ("system.ca_certificates",),
     "fcntl": ("system.files",),
@@ -167,8 +168,11 @@ def _module(file: Path) -> str:
 
 #: What analyzes HTML, and the modules that may import it.
 ANALYSIS = {
-    "mail.html.text": ("mail.html.analysis", "mail.html.hidden_text"),
-    "mail.html.hidden_text": ("mail.html.analysis",),
+    "mail.html.text": ("mail.html.analysis",),
+    "mail.html.hidden_text": ("mail.html.analysis", "mail.html.text"),
+    "mail.html.reader": ("mail.html.hidden_text", "mail.html.text"),
+    "mail.html.css_cascade": ("mail.html.reader",),
+    "mail.html.css_sheets": ("mail.html.css_cascade",),
     "mail.html.analysis.extract_visible": ("sync.parse_child",),
     "mail.html.analysis.extract_preview": ("sync.parse_child",),
     "sync.parse_child.BoundedReader": (),
@@ -225,9 +229,10 @@ def test_a_package_file_is_a_paragraph() -> None:
 @pytest.mark.parametrize(
     ("module", "not_loaded"),
     [
-        ("cli.main", "peewee apsw imapclient bottle waitress mcp pystray pymap aiosmtpd dns"),
-        ("__main__", "click peewee apsw imapclient bottle waitress mcp pystray pymap aiosmtpd"),
-        ("service.main", "mcp pystray pymap aiosmtpd prometheus_client dns oauthlib"),
+        ("cli.main", "peewee apsw imapclient bottle waitress mcp pystray pymap aiosmtpd dns turbohtml"),
+        ("__main__", "click peewee apsw imapclient bottle waitress mcp pystray pymap aiosmtpd turbohtml"),
+        ("service.main", "mcp pystray pymap aiosmtpd prometheus_client dns oauthlib turbohtml"),
+        ("mcp_server.tools", "pystray pymap aiosmtpd turbohtml"),
     ],
 )
 def test_a_door_does_not_load_what_it_does_not_need(module: str, not_loaded: str) -> None:

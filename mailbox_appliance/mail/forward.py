@@ -15,7 +15,7 @@ from mailbox_appliance.mail.address import has_forbidden_characters
 from mailbox_appliance.mail.compose import is_content_id, parse_media_type
 from mailbox_appliance.mail.headers import without_controls
 from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
-from mailbox_appliance.mail.html.tokenizer import find_attribute, replace_content_ids
+from mailbox_appliance.mail.html.tags import find_attribute, replace_content_ids
 from mailbox_appliance.mail.threads import forward_subject
 from mailbox_appliance.model.messages import Address, OutgoingAttachment, ParsedAttachment, ParsedMessage
 

@@ -13,7 +13,7 @@ from mailbox_appliance.mail import encoded_words, headers, mime, parse
 from mailbox_appliance.mail.compose import parse_media_type
 from mailbox_appliance.mail.headers import fields_of
 from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
-from mailbox_appliance.mail.html.tokenizer import replace_content_ids
+from mailbox_appliance.mail.html.tags import replace_content_ids
 from mailbox_appliance.mail.mime import MAX_DEPTH, MAX_PARTS, TOO_DEEP, TOO_MANY, MimePart, decode_transfer
 from mailbox_appliance.mail.parse import assemble
 from mailbox_appliance.model.messages import ParsedMessage

@@ -58,6 +58,7 @@ HIDDEN: dict[str, list[str]] = {
         sheet(":is(i,b){display:none}", "<i>X</i>"),
         sheet("p :where(i, .y){display:none}", "<p><i>X</i></p>"),
         sheet("i:last-child,i{display:none}", "<i>X</i>"),
+        sheet("*|p{display:none}", "<p>X</p>"),
         sheet(".a{display:none}.a:hover,.a::before{display:block}", "<p class=a>X</p>"),
         sheet("div{p{display:none}}", "<div><p>X</p></div>"),
         sheet("div,b{color:red; > p, & i{display:none}}", "<div><p>X</p></div>"),
@@ -109,7 +110,7 @@ HIDDEN: dict[str, list[str]] = {
         "<div style='display:none'></span></b></p></td>X</div>",
         "<b><div style='display:none'></b>X</div>",
         "<span style='display:none'><div></span>X</div></span>",
-        "<p><font style='display:none'>a</p><p>X</p>",
+        "<p><font style='display:none'></p><p>X</p></font>",
         "<table><tr><td style='display:none'>X</td></tr></table>",
     ],
     "visibility": [

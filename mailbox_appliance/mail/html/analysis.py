@@ -6,13 +6,12 @@ Analyzing hostile HTML takes seconds, so only a child process does it (`sync.par
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import unescape
 from typing import Literal, Protocol
 
 from mailbox_appliance.mail import invisible_characters
-from mailbox_appliance.mail.html.tokenizer import MAX_INPUT, NO_TEXT, tokenize
+from mailbox_appliance.mail.html.tags import MAX_INPUT, text_pieces
 from mailbox_appliance.model.base import OwnText, own_text
 
 # --- Hidden text: removed for programs and AI agents too, and counted ---
@@ -201,14 +200,6 @@ _MOST_REMOVED = 1_000  # elements
 _SPACES = re.compile(r"[ \t\r\f\u00a0]+")
 _EDGES = re.compile(r" ?\n ?")
 _EMPTY_LINES = re.compile(r"\n{3,}")
-# fmt: off
-_LINES = frozenset({
-    "address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd", "div", "dl", "dt", "fieldset",
-    "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "html", "li", "main",
-    "nav", "ol", "option", "p", "pre", "section", "table", "tbody", "tfoot", "thead", "title", "tr", "ul"
-})
-# fmt: on
-_CELLS = frozenset({"td", "th"})
 
 
 @dataclass(frozen=True)
@@ -256,7 +247,7 @@ class TagReader:
 
     def has_text(self, html: str) -> bool:
         """Whether there is text between the tags. Reads only up to the first visible character."""
-        return any(visible_text(piece)[0].strip() for piece in _text_pieces(self._bound_html(html)[0]))
+        return any(visible_text(piece)[0].strip() for piece in text_pieces(self._bound_html(html)[0]))
 
     def _bound_html(self, html: str) -> tuple[str, bool]:
         """Return the part of the HTML to read, and whether that is all of it."""
@@ -274,7 +265,7 @@ PREVIEW_TAG_READER = TagReader(12_000)
 
 def _without_elements(html: str, name: str) -> str:
     """Return the HTML without the first 1,000 elements of this name. They are found by plain text searches, which are
-    hundreds of times as fast as the tokenizer.
+    hundreds of times as fast.
     """
     small = html.lower()
     pieces: list[str] = []
@@ -293,23 +284,7 @@ def text_of_tags(html: str) -> str:
     """Return the text between tags, without scripts, style sheets, titles and comments. A block element starts a new
     line.
 
-    It reads the first 2 Mi characters of the HTML (`tokenizer.MAX_INPUT`), in linear time.
+    It reads the first 2 Mi characters of the HTML (`tags.MAX_INPUT`), in linear time.
     """
-    text = _EDGES.sub("\n", _SPACES.sub(" ", "".join(_text_pieces(html))))
+    text = _EDGES.sub("\n", _SPACES.sub(" ", "".join(text_pieces(html))))
     return _EMPTY_LINES.sub("\n\n", text).strip()
-
-
-def _text_pieces(html: str) -> Iterator[str]:
-    is_text = True
-    for token in tokenize(html):
-        name = token.name
-        if not name:
-            if is_text:
-                content = unescape(token.content) if "&" in token.content else token.content
-                yield content.replace("\n", " ")
-        elif name in NO_TEXT:
-            is_text = token.closes
-        elif name in _LINES:
-            yield "\n"
-        elif name in _CELLS:
-            yield " "

@@ -7,25 +7,25 @@ and the same style of the parent.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from html import unescape
-from typing import Protocol
+
+from turbohtml import Document, Element
 
 from mailbox_appliance.mail.html import css_backdrop, css_parser, css_values
-from mailbox_appliance.mail.html.css_parser import MatchTarget
 from mailbox_appliance.mail.html.css_properties import Declared
-from mailbox_appliance.mail.html.css_sheets import (
-    RuleMatcher,
-    StyleRule,
-    build_index,
-    cascade,
-    find_sheets,
-    select_hiding,
+from mailbox_appliance.mail.html.css_sheets import StyleRule, build_index, cascade, find_sheets
+from mailbox_appliance.mail.html.css_style import (
+    BLOCK_ELEMENTS,
+    ROOT_STYLE,
+    UNSHOWN_STYLE,
+    Style,
+    either_style,
+    judge,
+    link_style,
+    style_of,
 )
-from mailbox_appliance.mail.html.css_style import ROOT_STYLE, Style, either_style, judge, link_style, style_of
-from mailbox_appliance.mail.html.css_style import UNSHOWN_STYLE as NOT_SHOWN
 from mailbox_appliance.mail.html.css_values import Colour, Length, UnjudgedValue
-from mailbox_appliance.mail.html.tokenizer import BLOCK_ELEMENTS, UNSHOWN_ELEMENTS, parse_attributes
 
 # --- CSS variables with the same value throughout a mail (CSS Variables 1) ---
 
@@ -72,285 +72,101 @@ def replace_variables(text: str, known: Mapping[str, str]) -> str:
 # --- The style of each element ---
 
 
+#: No program shows their content, or it shows something else instead.
+UNSHOWN_ELEMENTS = frozenset({
+    "audio", "datalist", "iframe", "meter", "noembed", "noframes", "progress", "rp", "video", "svg", "math"
+})  # fmt: skip
 _MOST_KEPT = 4_000
 _SMALLEST_PICTURE = 1.0  # pixels
 _STYLE_ATTRIBUTES = (
-    "style",
-    "hidden",
-    "popover",
-    "bgcolor",
-    "background",
-    "color",
-    "text",
-    "size",
-    "width",
-    "height",
-    "id",
-    "class",
+    *("style", "hidden", "popover", "bgcolor", "background", "color", "text", "size", "width", "height", "href"),
+    *("open", "link"),
 )
-_MAYBE_STYLED = re.compile("style|hidden|popover|color|background|text|size|width|height|href|open")
 _MOST_DOUBTFUL_RULES = 8  # rules that are judged separately for an element
-_MOST_CLASSES = 50  # of one element
-_LONGEST_KEPT = 1_000  # characters
+#: Elements that look different from their surroundings.
 _ELEMENTS_WITH_STYLE = UNSHOWN_ELEMENTS | {
-    "button",
-    "dialog",
-    "mark",
-    "marquee",
-    "small",
-    "sub",
-    "sup",
-    "table",
-    "textarea",
-}  # elements that look different from their surroundings
+    *("button", "dialog", "mark", "marquee", "small", "sub", "sup", "table", "textarea", "input", "select")
+}
 _NAMES = re.compile(r"[^\s,()\"']+")
 _DIGITS = re.compile(r"\s*([+-]?)(\d{1,5})")
 _SIZES = (10.0, 10.0, 13.0, 16.0, 18.0, 24.0, 32.0, 48.0)  # of `<font size>`, 1 to 7
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TagStyle:
-    """The part of an element's style that follows from its own tag: its declarations, and the CSS rules that apply or
-    may apply. It does not depend on other elements, so equal tags share one.
-    """
-
-    declared: Declared
-    match_target: MatchTarget | None
-    rules: tuple[StyleRule, ...]
-    context_rules: Mapping[
-        str, Sequence[StyleRule]
-    ]  # rules with conditions on surrounding elements, by the first condition
-    hiding_rules: tuple[StyleRule, ...]  # some of these that hide text
-    hints: Declared
-    style: str
-    doubtful_rules: tuple[StyleRule, ...]  # rules that may apply or not
-    is_link: bool
-    depends_on_place: bool = False
-
-
-_NO_TAG_STYLE = TagStyle({}, None, (), {}, (), {}, "", (), is_link=False)
-
-
-class Ancestors(Protocol):
-    """Interface to the elements that contain an element, for CSS rules with conditions on them (such as `table td`)."""
-
-    @property
-    def key_counts(self) -> Mapping[str, int]:
-        """The number of ancestors by name (`td`), class (`.class`) and ID (`#id`), to rule out most rules quickly."""
-
-    def match_targets(self) -> Sequence[MatchTarget]:
-        """Return the facts about each ancestor that selectors can test, the outermost ancestor first."""
-
-    def matched_rules(self) -> dict[TagStyle, tuple[StyleRule, ...]]:
-        """Return a cache of the rules that match children of the innermost ancestor. Its keys are the TagStyle of each
-        child. Callers add entries.
-        """
-
-
-@dataclass
 class StyleResolver:
-    """Computes the style of each element of one mail from its style sheets and attributes. `link`: the color of links
-    if `body` sets one.
-    """
+    """Computes the style of each element of one mail from its style sheets and attributes."""
 
-    html: str
-    link: Colour | None = None
-    _tag_styles: dict[tuple[str, str], TagStyle] = field(default_factory=dict)
-    _alike: dict[tuple[object, ...], TagStyle] = field(default_factory=dict)
-    _styles: dict[tuple[Style, str, TagStyle, tuple[object, ...]], Style] = field(default_factory=dict)
-    _interned: dict[tuple[object, ...], Style] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        sheets = tuple(find_sheets(self.html))
-        self._variables = constant_variables(self.html, sheets)
+    def __init__(self, html: str, tree: Document) -> None:
+        sheets = tuple(find_sheets(tree))
+        self._variables = constant_variables(html, sheets)
         index = build_index(tuple([replace_variables(sheet, self._variables) for sheet in sheets]))
-        self._matching = RuleMatcher(index) if index.count else None
+        self._rules, doubts = index.match(tree)
         self._animations = index.animations
-        self._root = replace(ROOT_STYLE, doubts=frozenset(index.unjudged)) if index.unjudged else ROOT_STYLE
-
-    @property
-    def depends_on_place(self) -> bool:
-        """Whether any rule tests the position of an element among its siblings."""
-        return self._matching is not None and self._matching.index.depends_on_place
+        self._link: Colour | None = None  # the color of links, if `body` sets one
+        self._styles: dict[tuple[object, ...], tuple[Style, Declared]] = {}
+        self._interned: dict[tuple[object, ...], Style] = {}
+        #: The style around the whole page.
+        self.root = judge(replace(ROOT_STYLE, doubts=doubts)) if doubts else ROOT_STYLE
 
     def style_of(
-        self, around: Style, name: str, facts: TagStyle, elements: Ancestors, known: MatchTarget | None
-    ) -> Style:
-        """Return the style of an element.
+        self, around: Style, name: str, element: Element, attributes: Mapping[str, object]
+    ) -> tuple[Style, Declared]:
+        """Return the style of an element, and the declarations that apply to it.
 
-        `around`: the style of its parent. `name`: its element name. `facts`: the result of `tag_style` for its tag.
-        `elements`: its ancestors. `known`: the facts that selectors can test, or None if no rule needs them.
+        `around`: the style of its parent. `name`: its element name. `attributes`: its attributes.
         """
-        if around.gone:
-            return around
-        if (
-            facts is _NO_TAG_STYLE
-            and name not in _ELEMENTS_WITH_STYLE
-            and (around.same_for_blocks or name not in BLOCK_ELEMENTS)
+        rules = tuple(self._rules.get(element, ()))
+        if not (attributes or rules or name in _ELEMENTS_WITH_STYLE) and (
+            around.same_for_blocks or name not in BLOCK_ELEMENTS
         ):
-            return around
-        rules = self._rules_for(facts, elements, known) if facts.context_rules else ()
-        key = (around, name, facts, tuple([rule.order for rule in rules]))
+            return around, {}
+        given = tuple([attributes.get(each) for each in _STYLE_ATTRIBUTES])
+        key = (around, name, given, rules)
         found = self._styles.get(key)
         if found is None:
-            found = self._compute_style(around, name, facts, rules)
-            found = self._interned.setdefault(found.values(), found)
+            found = self._compute(around, name, dict(zip(_STYLE_ATTRIBUTES, given, strict=True)), rules)
             if len(self._styles) < _MOST_KEPT:
                 self._styles[key] = found
         return found
 
-    def tag_style(self, name: str, content: str) -> TagStyle:
-        """Return the part of an element's style that follows from its own tag. `content`: its attributes as written."""
-        if self._matching is None and name != "dialog" and not (content and _MAYBE_STYLED.search(content.lower())):
-            return _NO_TAG_STYLE
-        key = (name, content)
-        found = self._tag_styles.get(key)
-        if found is None:
-            found = self._tag_style_of(name, parse_attributes(content))
-            if len(self._tag_styles) < _MOST_KEPT and len(content) <= _LONGEST_KEPT:
-                self._tag_styles[key] = found
-        return found
-
-    def _tag_style_of(self, name: str, attributes: dict[str, str]) -> TagStyle:
-        """Return the style facts of a tag. Tags that differ only in attributes without effect on style get the same
-        object.
-        """
-        matters = (
-            tuple(sorted(attributes.items()))
-            if self._matching and self._matching.index.depends_on_attributes
-            else tuple([attributes.get(each) for each in _STYLE_ATTRIBUTES])
-        )
-        key = (name, "href" in attributes, "open" in attributes, matters)
-        found = self._alike.get(key)
-        if found is None:
-            found = self._make_tag_style(name, {key: unescape(value) for key, value in attributes.items()})
-            if len(self._alike) < _MOST_KEPT:
-                self._alike[key] = found
-        return found
-
-    def _make_tag_style(self, name: str, attributes: dict[str, str]) -> TagStyle:
-        known: MatchTarget | None = None
-        rules: list[StyleRule] = []
-        doubtful: list[StyleRule] = []
-        asking: dict[str, list[StyleRule]] = {}
-        if self._matching:
-            known = _to_match_target(name, attributes)
-            for rule in self._matching.candidates(known):
-                if rule.around:
-                    asking.setdefault(rule.around[0], []).append(rule)
-                else:
-                    (doubtful if rule.doubt else rules).append(rule)
-        hints, style = (
+    def _compute(
+        self, around: Style, name: str, given: Mapping[str, object], rules: Sequence[StyleRule]
+    ) -> tuple[Style, Declared]:
+        attributes = {key: value for key, value in given.items() if isinstance(value, str)}
+        if name == "body" and "link" in attributes:
+            self._link = css_values.parse_html_colour(attributes["link"])
+        hints, text = (
             _presentational_hints(name, attributes),
             replace_variables(attributes.get("style", ""), self._variables),
         )
-        declared = cascade(rules, hints, style)
-        is_link = name == "a" and "href" in attributes
-        if not (self._matching and self._matching.index.depends_on_ancestors):
-            known = None
-        if not (declared or asking or doubtful or known or is_link):
-            return _NO_TAG_STYLE
-        hidden = tuple(select_hiding([rule for few in asking.values() for rule in few]))
-        asks_place = any(rule.depends_on_place for few in asking.values() for rule in few)
-        return TagStyle(
-            declared, known, tuple(rules), asking, hidden, hints, style, tuple(doubtful), is_link, asks_place
-        )
-
-    def _rules_for(self, facts: TagStyle, elements: Ancestors, known: MatchTarget | None) -> tuple[StyleRule, ...]:
-        """Return the rules with conditions on other elements (ancestors or siblings) that apply to this element.
-
-        `known`: the facts that selectors can test. Equal children of one parent share a cached result. After too many
-        comparisons, only rules that hide text are returned, untested.
-        """
-        matching = self._matching
-        if matching is None or matching.is_over or known is None:
-            return facts.hiding_rules
-        kept = {} if facts.depends_on_place else elements.matched_rules()
-        found = kept.get(facts)
-        if found is None:
-            found = kept[facts] = self._find_rules(facts, elements, known, matching)
-        matching.comparisons += len(found)
-        return found
-
-    def _find_rules(
-        self, facts: TagStyle, elements: Ancestors, known: MatchTarget, matching: RuleMatcher
-    ) -> tuple[StyleRule, ...]:
-        present = elements.key_counts
-        matching.comparisons += len(facts.context_rules)
-        likely = [rule for key, rules in facts.context_rules.items() if key == "*" or key in present for rule in rules]
-        if not likely:
-            return ()
-        around = elements.match_targets()
-        matching.comparisons += len(around) + len(likely)
-        return tuple([rule for rule in likely if matching.matches(rule, known, around)])
-
-    def _compute_style(self, around: Style, name: str, facts: TagStyle, rules: Sequence[StyleRule]) -> Style:
+        if around.gone:
+            return around, {}
         if name in UNSHOWN_ELEMENTS:
-            return NOT_SHOWN
-        usual = link_style(around, self.link) if facts.is_link else around
+            return UNSHOWN_STYLE, cascade([], hints, text)
+        usual = link_style(around, self._link) if name == "a" and "href" in attributes else around
+
+        def by(*few: StyleRule) -> tuple[Style, Declared]:
+            return self._style_by(usual, name, cascade(sorted(few, key=lambda rule: rule.order), hints, text))
+
         certain = [rule for rule in rules if not rule.doubt]
-        doubtful = [*facts.doubtful_rules, *(rule for rule in rules if rule.doubt)]
-        style = self._style_by(usual, name, facts, certain)
+        doubtful = [rule for rule in rules if rule.doubt]
+        style, declared = by(*certain)
         if doubtful:
-            other = self._style_by(usual, name, facts, (*certain, *doubtful))
-            style = either_style(style, other, min(rule.doubt for rule in doubtful))
+            style = either_style(style, by(*rules)[0], min(rule.doubt for rule in doubtful))
             # One rule may hide what another one shows, and they do not always apply together.
             for rule in doubtful[:_MOST_DOUBTFUL_RULES] if len(doubtful) > 1 else ():
-                style = either_style(style, self._style_by(usual, name, facts, (*certain, rule)), rule.doubt)
-        return style
+                style = either_style(style, by(*certain, rule)[0], rule.doubt)
+        return self._interned.setdefault(style.values(), style), declared
 
-    def _style_by(self, around: Style, name: str, facts: TagStyle, rules: Sequence[StyleRule]) -> Style:
-        """Return the style of an element from `rules` and those that always apply to its tag. `around`: the style of
-        its parent.
-        """
-        declared = facts.declared
-        if rules:
-            declared = cascade(sorted((*facts.rules, *rules), key=lambda rule: rule.order), facts.hints, facts.style)
+    def _style_by(self, around: Style, name: str, declared: Declared) -> tuple[Style, Declared]:
+        """Return the style of an element, and its declarations. `around`: the style of its parent."""
         animation = declared.get("animation")
         if isinstance(animation, str) and not self._animations.isdisjoint(_NAMES.findall(animation)):
             declared = declared | {"animation": UnjudgedValue("animation")}
         style = style_of(around, name, declared)
-        return _NOT_SHOWN_AS_SMALL if name == "img" and _is_tiny(declared) and not style.gone else style
-
-    def root_style(self, tags: Sequence[tuple[str, str]]) -> tuple[Style, list[MatchTarget]]:
-        """Return the style inside `body`, and the facts about `html` and `body` that selectors can test. `tags`: name
-        and attributes of these tags as far as the HTML has them.
-        """
-        given, style = dict(tags), judge(self._root)
-        outermost = _OutermostAncestors()
-        for name in ("html", "body"):
-            facts = self.tag_style(name, given.get(name, ""))
-            style = self.style_of(style, name, facts, outermost, facts.match_target)
-            outermost.add(facts.match_target or _to_match_target(name, {}))
-            if name == "body" and "link" in given.get(name, "").lower():
-                self.link = css_values.parse_html_colour(parse_attributes(given[name]).get("link", ""))
-        return style, outermost.found
-
-
-class _OutermostAncestors:
-    def __init__(self) -> None:
-        self.found: list[MatchTarget] = []
-        self.key_counts: dict[str, int] = {}
-
-    def add(self, known: MatchTarget) -> None:
-        self.found.append(known)
-        self.key_counts |= dict.fromkeys(known.keys, 1)
-
-    def match_targets(self) -> Sequence[MatchTarget]:
-        return self.found
-
-    def matched_rules(self) -> dict[TagStyle, tuple[StyleRule, ...]]:
-        return {}
+        return _NOT_SHOWN_AS_SMALL if name == "img" and _is_tiny(declared) and not style.gone else style, declared
 
 
 _NOT_SHOWN_AS_SMALL = Style(gone="size", hidden="size")
-
-
-def _to_match_target(name: str, attributes: dict[str, str]) -> MatchTarget:
-    id_ = attributes.get("id", "").strip().lower()
-    classes = frozenset(attributes.get("class", "").lower().split()[:_MOST_CLASSES])
-    keys = (name, *([f"#{id_}"] if id_ else []), *(f".{each}" for each in classes))
-    return MatchTarget(name, id_, classes, attributes, keys)
 
 
 def _is_tiny(declared: Declared) -> bool:

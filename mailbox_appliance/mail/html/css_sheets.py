@@ -1,26 +1,19 @@
 """The style sheets of a mail: which rules apply on a screen, and which of them match an element."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
-from html import unescape
+
+from turbohtml import Document, Element, Node
+from turbohtml.convert import css_specificity
 
 from mailbox_appliance.mail.html import css_parser, css_style
-from mailbox_appliance.mail.html.css_parser import (
-    Compound,
-    MatchTarget,
-    Selector,
-    UnknownSelector,
-    depends_on_place,
-    matches_compound,
-    parse_selector,
-)
 from mailbox_appliance.mail.html.css_properties import Declared, parse_declared
 from mailbox_appliance.mail.html.css_style import ROOT_STYLE, style_of
 from mailbox_appliance.mail.html.css_values import UnjudgedValue, parse_length
-from mailbox_appliance.mail.html.tokenizer import parse_attributes, tokenize
 
 # --- Media queries: whether their rules apply on the screens of readers (Media Queries 4) ---
 
@@ -186,13 +179,71 @@ def _evaluate_size(side: str, value: str, *, is_least: bool) -> _QueryResult:
     return _QueryResult.ELSEWHERE if side == "height" or pixels <= _WIDEST_PHONE else _QueryResult.SOMETIMES
 
 
-# --- Rules: found in sheets, indexed by their conditions, and matched ---
+# --- Selectors: written so that the parser of HTML understands them, with names for what cannot be judged ---
+#
+# Selectors for actions of the reader (`:hover`) and for anything but elements (`::-webkit-scrollbar`) never match.
+# Those for the state of a form, and those that ask what comes after an element, get a warning.
+
+
+_NEVER, _ALWAYS = ":hover", ":not(:hover)"  # no reader points at anything
+_LONGEST_SELECTOR = 500  # characters
+_MOST_PARTS = 12  # elements that one selector mentions
+_NESTED_ARGUMENT = r"\(((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+)\)"
+_PSEUDO_CLASS = re.compile(
+    rf"""(\[(?:[^\]"']|"[^"]*+"|'[^']*+')*+\]|\\.)|(::?)([\w-]++)(?:{_NESTED_ARGUMENT})?""", re.S
+)
+_COMBINATOR = re.compile(r"\s*[>+~]\s*|\s+")
+_MATCHING_CLASSES = {"matches": "is", "-webkit-any": "is", "is": "is", "where": "where", "not": "not"}
+_LINK_CLASSES = frozenset({"link", "any-link", "-webkit-any-link"})
+_POSITION_CLASSES = frozenset({"first-child", "first-of-type", "nth-child", "nth-of-type", "root"})
+_VAGUE_CLASSES = frozenset({
+    "last-child", "last-of-type", "only-child", "only-of-type", "nth-last-child", "nth-last-of-type", "has",
+    "lang", "dir", "checked", "default", "defined", "disabled", "enabled", "host", "in-range", "indeterminate",
+    "invalid", "open", "optional", "out-of-range", "placeholder-shown", "read-only", "read-write", "required", "scope",
+    "valid", "heading", "nth-col", "nth-last-col"
+})  # fmt: skip
+
+
+def prepare_selector(written: str) -> tuple[str, str]:
+    """Return a selector as the parser of HTML can match it, and the first condition in it that cannot be judged. That
+    condition counts as met; its name is empty if there is none.
+
+    Raises ValueError for a selector that is too long or has too many parts.
+    """
+    if len(written) > _LONGEST_SELECTOR or len(_COMBINATOR.split(written.strip())) > _MOST_PARTS:
+        raise ValueError("too long")
+    if ":" not in written:
+        return written, ""
+    doubts: list[str] = []
+
+    def replaced(found: re.Match[str]) -> str:
+        kept, colons, name, argument = found.groups()
+        if kept is not None:
+            return kept
+        name = name.lower()
+        if colons == "::":
+            return _NEVER
+        if name in _VAGUE_CLASSES or (argument and " of " in argument):
+            doubts.append(f":{name}{'()' if argument else ''}")
+            return _ALWAYS
+        if name in _MATCHING_CLASSES and argument is not None:
+            inside, doubt = prepare_selector(argument)
+            doubts.extend([f":{name}()"] if doubt else [])
+            return _ALWAYS if doubt else f":{_MATCHING_CLASSES[name]}({inside})"
+        if name in _LINK_CLASSES:
+            return "[href]"
+        return found[0] if name in _POSITION_CLASSES else _NEVER
+
+    return _PSEUDO_CLASS.sub(replaced, written), doubts[0] if doubts else ""
+
+
+# --- Rules: found in sheets, and matched with the elements of a mail ---
 
 
 MOST_RULES = 20_000  # selectors of one mail; of later ones, only the rules that hide apply
 _MOST_RULES_AT_ALL = 40_000
-_MOST_COMPARISONS = 1_000_000
-_MOST_WHEN_OVER = 20  # rules of each kind that are tested after the comparisons are used up
+_MOST_COMPARISONS = 200_000_000  # elements times depth, for all selectors of a mail
+_COST_OF_MATCH = 100  # comparisons that take as long as keeping one match
 _LONGEST_KEPT = 200_000  # characters
 _LONGEST_PARENT = 500  # characters of a selector
 _MOST_NESTED_RULES = 5  # `@media` in `@media`, rules in rules
@@ -210,7 +261,7 @@ _PAINTED_PROPERTIES = frozenset({"background-color", "background-image"})
 DATA_SHEET_DOUBT, DATA_FONT_DOUBT, SELECTOR_DOUBT = "style sheet in a data: URL", "@font-face", "selector"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StyleRule:
     """One selector of a style sheet with its declarations.
 
@@ -219,51 +270,37 @@ class StyleRule:
     - order: the sort key by which rules get their priority; a rule with a higher one overrides others.
     """
 
-    selector: Selector
-    around: tuple[str, ...]  # a key for each required ancestor: a name, `.class` or `#id`
-    order: tuple[tuple[float, ...], int, int, int, int]
+    selector: str
+    order: tuple[tuple[float, ...], tuple[int, int, int], int]
     usual: Declared
     important: Declared
     hides: bool
-    is_plain: bool  # every element with its key matches its subject
-    depends_on_place: bool = False  # tests the position among siblings
     doubt: str = ""  # why it is unknown whether it applies
 
 
-def find_sheets(html: str) -> Iterator[str]:
+def find_sheets(tree: Document) -> Iterator[str]:
     """Yield the texts of the style sheets in HTML, wherever they are: a sheet at the end also applies to the content
     before it.
 
     A `link` to a style sheet in the message itself (`data:` or `cid:`) is not read. An `@import` rule is yielded
     instead, so that people get a warning. A sheet that may not apply is put in `@media (unknown)`.
     """
-    lower = html.lower()
-    last = max(lower.rfind("<style"), lower.rfind("<link"))
-    counts: bool | str = False
-    if last < 0:
-        return
-    for token in tokenize(html):
-        if token.name == "link" and not token.closes:
-            if _is_included(parse_attributes(token.content)):
+    for element in tree.select("style:not(template *), link:not(template *)"):
+        if element.tag == "link":
+            if _is_included(element):
                 yield '@import "data:"'
-        elif token.name == "style" and not token.closes:
-            attributes = parse_attributes(token.content)
-            kind = attributes.get("type", "").strip().lower()
-            counts = kind in ("", "text/css") and media_query_holds(unescape(attributes.get("media", "")))
             continue
-        elif counts:
-            sheet = unescape(token.content)
-            yield sheet if counts is True else f"@media (unknown) {{{sheet}}}"
-        if token.end > last:
-            return
-        counts = False
+        kind = (element.attr("type") or "").strip().lower()
+        counts = kind in ("", "text/css") and media_query_holds(element.attr("media") or "")
+        if counts:
+            yield element.text if counts is True else f"@media (unknown) {{{element.text}}}"
 
 
-def _is_included(attributes: dict[str, str]) -> bool:
+def _is_included(link: Element) -> bool:
     """Whether a `link` refers to a style sheet in the message itself. Mail programs do not load any other."""
-    if "stylesheet" not in unescape(attributes.get("rel", "")).lower():
+    if "stylesheet" not in (link.attr("rel") or "").lower():
         return False
-    address = re.sub(r"[\t\r\n]", "", unescape(attributes.get("href", ""))).strip().lower()
+    address = re.sub(r"[\t\r\n]", "", link.attr("href") or "").strip().lower()
     return address.startswith(("data:", "cid:"))
 
 
@@ -291,15 +328,10 @@ def _is_supported(prelude: str) -> bool | str:
 
 @dataclass
 class RuleIndex:
-    """All CSS rules of a mail, indexed by a name, class or ID that an element must have, so that only a few rules are
-    tested for each element.
-    """
+    """All CSS rules of a mail."""
 
     count: int = 0
-    depends_on_ancestors: bool = False
-    depends_on_place: bool = False  # tests the position among siblings
-    depends_on_attributes: bool = False  # tests attributes other than `id` and `class`
-    by_key: dict[str, list[StyleRule]] = field(default_factory=dict)
+    rules: list[StyleRule] = field(default_factory=list)
     unjudged: set[str] = field(default_factory=set)  # names for warnings about all text
     animations: set[str] = field(default_factory=set)  # names of animations that could hide something
     _layers: dict[str, int] = field(default_factory=dict)
@@ -406,28 +438,52 @@ class RuleIndex:
     def _add_rule(
         self, written: str, usual: Declared, important: Declared, place: "_RulePlace", *, hides: bool
     ) -> None:
+        if not written.strip():
+            return
         try:
-            found = parse_selector(written)
-        except UnknownSelector:
+            selector, doubt = prepare_selector(written)
+            weight = css_specificity(selector)[0]
+        except ValueError:
             if hides:
                 self.unjudged.add(SELECTOR_DOUBT)
             return
-        if found:
-            self._add_parsed(found, usual, important, place, hides=hides)
+        order = (place.layer, weight, self.count)
+        self.rules.append(StyleRule(selector, order, usual, important, hides, place.doubt or doubt))
 
-    def _add_parsed(
-        self, found: Selector, usual: Declared, important: Declared, place: "_RulePlace", *, hides: bool
-    ) -> None:
-        compounds = (found.subject, *(compound for _, compound in found.around))
-        asks_place = any(map(depends_on_place, compounds)) or any(sign in ("+", "~") for sign, _ in found.around)
-        around = _required_ancestor(found) or (("*",) if asks_place else ())
-        self.depends_on_ancestors = self.depends_on_ancestors or bool(around)
-        self.depends_on_place = self.depends_on_place or asks_place
-        self.depends_on_attributes = self.depends_on_attributes or any(each.depends_on_attributes for each in compounds)
-        doubt = place.doubt or next((each.vague for each in compounds if each.vague), "")
-        order = (place.layer, *found.weight, self.count)
-        rule = StyleRule(found, around, order, usual, important, hides, _is_plain(found.subject), asks_place, doubt)
-        self.by_key.setdefault(_index_key(found.subject), []).append(rule)
+    def match(self, tree: Document) -> tuple[Mapping[Element, Sequence[StyleRule]], frozenset[str]]:
+        """Return the rules that apply to each element, and names for warnings about all text. Elements without rules
+        are left out.
+
+        The number of comparisons is limited. If it is exceeded, or if there were too many rules to read, a rule that
+        was not tested may hide text. Then every element with a class or an ID counts as hidden, and all other text
+        gets a warning.
+        """
+        found: defaultdict[Element, list[StyleRule]] = defaultdict(list)
+        cost, left = _matching_cost(tree) if self.rules else 0, _MOST_COMPARISONS
+        is_over = self.count >= _MOST_RULES_AT_ALL
+        for rule in self.rules:
+            left -= cost
+            if left < 0:
+                is_over |= rule.hides
+                continue
+            elements = tree.select(rule.selector)
+            left -= _COST_OF_MATCH * len(elements)
+            for element in elements:
+                found[element].append(rule)
+        for element in tree.select("[class], [id]") if is_over else ():
+            found[element].append(_LEFT_OUT_RULE)
+        return found, frozenset(self.unjudged | ({SELECTOR_DOUBT} if is_over else set()))
+
+
+def _matching_cost(tree: Document) -> int:
+    """Return the cost of one selector in comparisons: the number of elements times their greatest depth."""
+    depths: dict[Node | None, int] = {}
+    for element in tree.iter_elements():
+        depths[element] = depths.get(element.parent, 0) + 1
+    return len(depths) * max(depths.values(), default=0)
+
+
+_LEFT_OUT_RULE = StyleRule("", (_UNLAYERED, (9, 0, 0), 0), {}, {"display": "none"}, hides=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,16 +514,6 @@ def _pseudo_element_doubt(name: str, found: Declared, could_hide: bool) -> str:
     return f"::{name}" if could_hide or is_coloured else ""
 
 
-def _required_ancestor(selector: Selector) -> tuple[str, ...]:
-    """Return the name, class or ID that each ancestor in a selector must have, the nearest ancestor first; `*` if it
-    can be any element. If the selector has conditions on siblings, return a single `*`.
-    """
-    signs = {sign for sign, _ in selector.around}
-    if "+" in signs or "~" in signs:
-        return ("*",)
-    return tuple(_index_key(compound) for _, compound in selector.around)
-
-
 def build_index(sheets: tuple[str, ...]) -> RuleIndex:
     """Return the index of all rules in the style sheets of a mail. Results for short sheets are cached, since each
     issue of a newsletter has the same ones.
@@ -483,118 +529,6 @@ def _build_index(sheets: tuple[str, ...]) -> RuleIndex:
 
 
 _index_kept = lru_cache(maxsize=8)(_build_index)
-
-
-@dataclass
-class RuleMatcher:
-    """Finds the rules that apply to each element of one mail, with a maximum number of comparisons for the whole
-    mail.
-    """
-
-    index: RuleIndex
-    comparisons: int = 0
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the maximum number of comparisons for this mail is exceeded."""
-        return self.comparisons > _MOST_COMPARISONS
-
-    def candidates(self, known: MatchTarget) -> list[StyleRule]:
-        """Return the rules whose conditions on the element itself are met, by rising priority. Their conditions on
-        ancestors and siblings are not tested yet. `known`: the facts about the element.
-        """
-        if self.index.count >= _MOST_RULES_AT_ALL and (known.id or known.classes):
-            return [_LEFT_OUT_RULE]
-        found: list[StyleRule] = []
-        for key in ("*", *known.keys):
-            rules = self.index.by_key.get(key, ())
-            self.comparisons += len(rules)
-            if not self.is_over:
-                found += [rule for rule in rules if rule.is_plain or matches_compound(rule.selector.subject, known)]
-            else:
-                found += select_hiding(rules)
-        return sorted(found, key=lambda rule: rule.order)
-
-    def matches(self, rule: StyleRule, known: MatchTarget, around: Sequence[MatchTarget]) -> bool:
-        """Whether a rule from `candidates` applies to an element. `known`: the facts about it. `around`: those about
-        its ancestors, the outermost first.
-        """
-        if rule.depends_on_place and not matches_compound(rule.selector.subject, known):
-            return False
-        return self._matches_from(rule, known, around, len(around), 0)
-
-    def _matches_from(
-        self, rule: StyleRule, known: MatchTarget, around: Sequence[MatchTarget], stop: int, part: int
-    ) -> bool:
-        """Whether the ancestors and siblings of an element meet the conditions of a rule on them, from condition number
-        `part` on (0 for all).
-
-        - known: the facts about the element.
-        - around: the facts about other elements, the outermost first. The first `stop` of them are the ancestors of
-          the element.
-        """
-        if part == len(rule.selector.around):
-            return True
-        sign, compound = rule.selector.around[part]
-        for other, place in _elements_before(sign, known, around, stop):
-            self.comparisons += 1
-            if self.is_over:
-                return rule.hides
-            if matches_compound(compound, other) and self._matches_from(rule, other, around, place, part + 1):
-                return True
-        return False
-
-
-def _elements_before(
-    sign: str, known: MatchTarget, around: Sequence[MatchTarget], stop: int
-) -> Iterator[tuple[MatchTarget, int]]:
-    """Yield the elements to which a combinator refers, the nearest first, each with the number of its own ancestors in
-    `around`.
-
-    `sign`: the combinator. `+` and `~` yield earlier siblings of `known`, `>` its parent, an empty text all ancestors.
-    `stop`: the number of its ancestors in `around`.
-    """
-    if sign in ("+", "~"):
-        other = known.previous
-        while other is not None:
-            yield other, stop
-            other = other.previous if sign == "~" else None
-        return
-    lowest = stop - 1 if sign else 0
-    for place in range(stop - 1, max(lowest, 0) - 1, -1):
-        yield around[place], place
-
-
-def select_hiding(rules: Sequence[StyleRule]) -> list[StyleRule]:
-    """Return those of the last 20 rules that hide text. If the maximum number of comparisons for a mail is exceeded,
-    these rules are assumed to apply, and no others are tested.
-    """
-    return [rule for rule in rules[-_MOST_WHEN_OVER:] if rule.hides]
-
-
-_LEFT_OUT_RULE = StyleRule(
-    Selector(Compound(), (), (0, 0, 0)),
-    (),
-    (_UNLAYERED, 9, 0, 0, 0),
-    {},
-    {"display": "none"},
-    hides=True,
-    is_plain=True,
-)
-
-
-def _is_plain(compound: Compound) -> bool:
-    others = len(compound.attributes) + len(compound.conditions)
-    return bool(compound.id) + len(compound.classes) + bool(compound.tag) + 2 * others <= 1
-
-
-def _index_key(compound: Compound) -> str:
-    """Return the key of a compound selector in the index: an ID (`#id`), a class (`.class`) or a name that the element
-    must have, or `*`.
-    """
-    if compound.id:
-        return f"#{compound.id}"
-    return f".{compound.classes[0]}" if compound.classes else compound.tag or "*"
 
 
 def cascade(rules: Sequence[StyleRule], hints: Declared, style: str) -> Declared:

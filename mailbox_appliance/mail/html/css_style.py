@@ -12,13 +12,22 @@ from mailbox_appliance.mail.html import css_backdrop
 from mailbox_appliance.mail.html.css_backdrop import Backdrop, BackgroundPicture
 from mailbox_appliance.mail.html.css_properties import CURRENT_COLOUR, INHERIT, INHERITED, INITIAL
 from mailbox_appliance.mail.html.css_values import BLACK, CLIPPED_BOX, Colour, Length, UnjudgedValue
-from mailbox_appliance.mail.html.tokenizer import BLOCK_ELEMENTS, TABLE_PARTS
 
 # --- The box: its place by an element's own declarations, and whether anything is left of it (CSS 2.1, 8 to 11) ---
 #
 # Width, height, overflow and transforms have no effect on inline elements; there, a margin moves the line.
 
 
+TABLE_ROWS = frozenset({"tr", "tbody", "thead", "tfoot"})
+_TABLE_PARTS = TABLE_ROWS | {"td", "th", "caption"}
+#: Elements that are not in a line with the text around them, or are boxes in it.
+BLOCK_ELEMENTS = _TABLE_PARTS | {
+    "address", "article", "aside", "blockquote", "body", "button", "center", "dd", "details", "dialog", "dir", "div",
+    "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header",
+    "hgroup", "hr", "html", "iframe", "img", "input", "legend", "li", "listing", "main", "marquee", "menu", "meter",
+    "nav", "object", "ol", "optgroup", "option", "p", "plaintext", "pre", "progress", "search", "section", "select",
+    "summary", "table", "textarea", "ul", "xmp"
+}  # fmt: skip
 HEIGHT = "height"
 LEAST_BOX = 1.0  # pixels of a box with hidden overflow
 FAR_AWAY = 400.0  # pixels to the left or above, outside every screen
@@ -29,7 +38,7 @@ _LEAST_COVER = 0.3  # opacity above which a background covers text
 # visible without a background of their own
 _PAINTED_ELEMENTS = frozenset({"img", "hr", "textarea", "svg", "input", "button"})
 _PAINTING_PROPERTIES = ("box-shadow", "border", "border-image", "backdrop-filter")
-GROWING_ELEMENTS = TABLE_PARTS | {"table"}  # their size grows with their content
+GROWING_ELEMENTS = _TABLE_PARTS | {"table"}  # their size grows with their content
 
 Declared = Mapping[str, object]
 
@@ -127,7 +136,7 @@ def is_off_screen(name: str, declared: Declared, letters: float) -> bool:
     """
     placed = declared.get("position", "static") not in ("static", INHERIT, INITIAL)
     for side in ("left", "top"):
-        shift = 0.0 if name in TABLE_PARTS else length_in_pixels(declared, f"margin-{side}", letters) or 0.0
+        shift = 0.0 if name in _TABLE_PARTS else length_in_pixels(declared, f"margin-{side}", letters) or 0.0
         shift += _offset(declared, side, letters) if placed else 0.0
         if shift <= -FAR_AWAY and shift + (length_in_pixels(declared, f"padding-{side}", letters) or 0.0) <= -FAR_AWAY:
             return True
@@ -306,7 +315,6 @@ _PAPER_BACKDROP = Backdrop()
 _USUAL_ASPECT = 0.5  # height of small letters relative to the font size
 _OWN_LETTERS = frozenset({"button", "textarea", "input", "select"})
 _CLIPPING = frozenset({"textarea", "marquee", "select"})  # overflow in these is hidden
-TABLE_ROWS = frozenset({"tr", "tbody", "thead", "tfoot"})
 _SMALLER = frozenset({"small", "sub", "sup"})
 
 

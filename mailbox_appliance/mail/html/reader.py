@@ -1,100 +1,361 @@
 """Read the visible tags and text of HTML. Content that a browser would not show is left out and counted.
 
-Most personal mail has only a few elements that can hide text. It is read without computing styles, which halves the
-time (`_SimpleReader`). All other mail is read as a browser reads it (`StyledReader`).
+Only the child process that parses mail imports this module: the library that builds the tree is written in C.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from html import unescape
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from turbohtml import Comment, Element, Node, Text, parse
 
 from mailbox_appliance.mail import invisible_characters
-from mailbox_appliance.mail.html import tokenizer
+from mailbox_appliance.mail.encoded_words import without_surrogates
+from mailbox_appliance.mail.html import css_style
+from mailbox_appliance.mail.html.css_backdrop import Backdrop, BackgroundPicture
 from mailbox_appliance.mail.html.css_cascade import StyleResolver
-from mailbox_appliance.mail.html.css_style import Style
-from mailbox_appliance.mail.html.tokenizer import COMMENT, MAX_INPUT, NO_TEXT, Token, parse_attributes, tokenize
-from mailbox_appliance.mail.html.tree import (
-    IMPLIED_TOKEN,
-    MOST_OPEN_ELEMENTS,
-    SILENT_WHEN_HIDDEN,
-    HiddenPiece,
-    TreeBuilder,
-)
+from mailbox_appliance.mail.html.css_properties import Declared
+from mailbox_appliance.mail.html.css_style import BLOCK_ELEMENTS, Style, judge
+from mailbox_appliance.mail.html.tags import MAX_INPUT, NO_TEXT
 
-_HIDING_WORDS = (
-    *("style", "hidden", "color", "background", "<image", "<plaintext", "<small", "<su", "<button", "<mark", "popover"),
-    *("<select", "<svg", "<math", "<template", "<object", "<applet", "<audio", "<video", "<canvas", "<iframe"),
-    *("<datalist", "<dialog", "<meter", "<progress", "<rp", "<no", "<input", "<marquee", "<details"),
-)
-_HIDING_BY_VALUE = re.compile(
-    r"(?:width|height)[\t\n\f\r ]*+=[\t\n\f\r ]*+[\"']?\s*+\+?0*+1?(?!\d)|(?:text|link)[\t\n\f\r ]*+="
-)
+#: The attributes of an element. Those that hold a list of words are lists.
+Attributes = Mapping[str, object]
+
+_NO_SENDER_COMMENT = ("[if", "[endif", "<![endif", "doctype", "?xml", "[cdata[")
+_BUTTONS = frozenset({"submit", "button", "reset"})
+_CELLS = frozenset({"td", "th"})
+_EMBEDDED_ELEMENTS = frozenset({"svg", "math", "template"})
+_SILENT_WHEN_HIDDEN = frozenset({"hr", "li", "pre"})  # they would leave a visible mark
+_PAINTED_VOIDS = frozenset({"img", "hr", "input"})
+_REACH_OF_PICTURES = 3  # nested elements
+_DEEPEST = 512  # nested elements; the tree has the content of deeper ones beside them
+_MOST_COLUMNS = 1_000  # HTML 4.9.11
+_DIGITS = re.compile(r"\s*\d{1,6}")
 
 
-def read_visible(
-    html: str,
-    write: Callable[[Token], object],
-    hidden: Counter[str] | None = None,
-    *,
-    limit: int = MAX_INPUT,
-    is_enough: Callable[[], bool] | None = None,
-) -> None:
-    """Call `write` with each visible token of the first `limit` characters of HTML. Stop as soon as `is_enough` returns
-    True after a token.
+class Writer(Protocol):
+    """Receives the visible tags and texts of HTML in order. Each `open` has its `close`."""
 
-    Texts are passed with entities decoded and invisible characters removed; attributes are passed as written. `hidden`:
-    receives the counts of hidden text that is left out, by technique such as `opacity`.
+    def open(self, name: str, attributes: Attributes, element: Element) -> None:
+        """An element opens."""
+
+    def close(self, name: str) -> None:
+        """An element closes."""
+
+    def text(self, words: str) -> None:
+        """Text without invisible characters."""
+
+    def is_full(self) -> bool:
+        """Whether no more is needed."""
+
+
+def read_visible(html: str, writer: Writer, hidden: Counter[str]) -> None:
+    """Pass each visible tag and text of the first 2 Mi characters of HTML to a writer, until it is full.
+
+    `hidden`: receives the counts of hidden text that is left out, by technique such as `opacity`.
     """
-    counts = Counter[str]() if hidden is None else hidden
-    reader = _SimpleReader(write, counts) if _is_simple(html, limit) else StyledReader(html, write, counts)
-    for token in tokenize(html[:limit]):
-        reader.feed(token)
-        if is_enough and is_enough():
+    _Reader(without_surrogates(html[:MAX_INPUT]).replace("\0", "\ufffd"), writer, hidden).read()
+
+
+@dataclass(slots=True)
+class _HiddenPiece:
+    """One passage of hidden text, to count it only once: an element, and elements inside it that hide text by the same
+    technique.
+    """
+
+    technique: str
+    is_counted: bool = False
+
+
+@dataclass(slots=True)
+class _TableColumns:
+    """The columns of a table, to find cells in hidden ones. `count`: columns declared so far. `collapsed`: the numbers
+    of hidden ones. `next`: the column of the next cell in the current row.
+    """
+
+    count: int = 0
+    collapsed: set[int] = field(default_factory=set)
+    is_group_collapsed: bool = False  # the group of columns being declared
+    next: int = 0
+    has_long_cells: bool = False  # cells that span rows: the columns of later cells are then unknown
+
+
+@dataclass(slots=True)
+class _OpenElement:
+    """An element whose content is being read, with its style."""
+
+    name: str
+    children: Iterator[Node]
+    style: Style
+    is_written: bool = False  # whether its tag was passed on
+    piece: _HiddenPiece | None = None
+    doubts: dict[str, _HiddenPiece] | None = None  # unjudged styles of its text
+    has_picture: bool = False  # positioned content inside may be over a picture
+    has_summary: bool = False  # for `details`
+
+
+class _Reader:
+    def __init__(self, html: str, writer: Writer, hidden: Counter[str]) -> None:
+        self._writer, self._hidden = writer, hidden
+        tree = parse(html)
+        self._styles = StyleResolver(html, tree)
+        self._open = [_OpenElement("", iter(tree), self._styles.root)]
+        root = self._open[0]
+        root.doubts = self._doubts_of(root.style, None)
+        self._tables: list[_TableColumns] = []
+        self._line: _HiddenPiece | None = None  # the rest of the line is moved off the screen
+        # some text was visible; the last visible content is text, not a picture
+        self._has_text = self._is_behind_text = False
+        self._covers = 0  # elements that may cover later text
+
+    def read(self) -> None:
+        """Read all content."""
+        opened = self._open
+        while opened and not self._writer.is_full():
+            node = next(opened[-1].children, None)
+            if node is None:
+                self._close(opened.pop())
+            elif isinstance(node, Text):
+                self._add_text(node.data, opened[-1])
+            elif isinstance(node, Element):
+                self._add_element(node, opened[-1])
+            elif isinstance(node, Comment):
+                self._hidden["element"] += is_sender_comment(node.data) and not opened[-1].style.hidden
+
+    def _close(self, element: _OpenElement) -> None:
+        if element.name in BLOCK_ELEMENTS:
+            self._line = None
+            if element.name == "table":
+                self._tables.pop()
+        if element.is_written:
+            self._writer.close(element.name)
+
+    def _count(self, piece: _HiddenPiece | None) -> None:
+        if piece and not piece.is_counted:
+            piece.is_counted = True
+            self._hidden[piece.technique] += 1
+
+    def _add_text(self, content: str, around: _OpenElement) -> None:
+        words, zero_width, bidi = invisible_characters.strip_invisible(content)
+        is_blank = not words or words.isspace()
+        if around.style.hidden or self._line:
+            if not is_blank:
+                self._count(around.piece if around.style.hidden else self._line)
             return
-
-
-def _is_simple(html: str, limit: int) -> bool:
-    """Whether nothing but comments, titles and scripts can hide text in this HTML, so that styles need not be
-    computed.
-    """
-    start = html[:limit].lower()
-    if any(word in start for word in _HIDING_WORDS) or "<style" in html[limit:].lower():
-        return False
-    return not _HIDING_BY_VALUE.search(start)
-
-
-class _SimpleReader:
-    def __init__(self, write: Callable[[Token], object], hidden: Counter[str]) -> None:
-        self._write, self._hidden = write, hidden
-        self._is_text = True
-
-    def feed(self, token: Token) -> None:
-        """Process the next token of the HTML."""
-        name, content = token.name, token.content
-        if not name:
-            if self._is_text:
-                self._take_text(token, content)
-        elif name == COMMENT:
-            self._hidden["element"] += is_sender_comment(content)
-        elif name in NO_TEXT:
-            self._is_text = token.closes
-        else:
-            self._write(token)
-
-    def _take_text(self, token: Token, content: str) -> None:
-        words, zero_width, bidi = invisible_characters.strip_invisible(unescape(content) if "&" in content else content)
         if zero_width or bidi:
             self._hidden["zero-width"] += zero_width
             self._hidden["bidi"] += bidi
-        self._write(token if words is content else Token(content=words))
+        if not is_blank:
+            self._has_text = self._is_behind_text = True
+            if around.doubts or self._covers:
+                self._count_doubts(around)
+        if words:
+            self._writer.text(words)
 
+    def _count_doubts(self, element: _OpenElement) -> None:
+        """Count, for visible text, the styles that may hide it but whose effect is unknown: once for each element that
+        declares them.
+        """
+        for piece in (element.doubts or {}).values():
+            self._count(piece)
+        self._hidden["position: absolute"] += self._covers
+        self._covers = 0
 
-_NO_SENDER_COMMENT = ("[if", "[endif", "<![endif", "doctype", "xml")
-# HTML 13.2.5.53 and 13.2.6.4.1: declarations of modern documents. In an old document, a paragraph may contain a table.
-_STANDARD = re.compile(r"doctype\s+html\s*\Z|xhtml|strict|dtd html 4\.01.*http|about:legacy-compat")
-_BUTTONS = frozenset({"submit", "button", "reset"})
-_ENDS_SELECT = frozenset({"input", "textarea", "keygen"})
+    # --- elements ---
+
+    def _add_element(self, element: Element, around: _OpenElement) -> None:
+        name = element.tag
+        if name in NO_TEXT:
+            return
+        attributes: Attributes = dict(element.attrs) if len(element.attrs) else {}
+        style, declared = self._style_of(element, name, attributes, around)
+        if name in _PAINTED_VOIDS:
+            is_unseen = name == "input" and _word(attributes, "type").lower() == "hidden"
+            self._note_cover("" if is_unseen else name, style, declared)
+        else:
+            self._note_cover(name, style, declared)
+        piece = self._piece_of(style, around)
+        if len(self._open) > _DEEPEST:
+            # What follows may be content of this element or come after it. To be safe, it looks like its content.
+            around.style, around.piece, around.doubts = style, piece, self._doubts_of(style, around.doubts)
+        if name in _EMBEDDED_ELEMENTS:
+            self._leave_out(element, name, around.piece or _HiddenPiece("element"))
+        elif style.gone and name not in ("img", "input"):
+            self._leave_out(element, name, piece or _HiddenPiece(style.gone))
+        elif name == "img":
+            self._add_picture(element, attributes, style, around)
+        elif name == "input":
+            self._add_input(attributes, style)
+        elif name in ("col", "colgroup"):
+            self._add_column(name, style, attributes, element)
+        else:
+            self._enter(element, name, attributes, style, piece, around)
+
+    def _style_of(
+        self, element: Element, name: str, attributes: Attributes, around: _OpenElement
+    ) -> tuple[Style, Declared]:
+        inherited = around.style
+        if name == "summary" and around.name == "details" and not around.has_summary:
+            around.has_summary = True
+            inherited = judge(replace(inherited, folded=False))
+        style, declared = self._styles.style_of(inherited, name, element, attributes)
+        if around.has_picture and declared.get("position") in ("absolute", "fixed"):
+            over = replace(
+                inherited, behind=_over_picture(inherited.behind), behind_blocks=_over_picture(inherited.behind_blocks)
+            )
+            style, declared = self._styles.style_of(over, name, element, attributes)
+        if name == "details" and "open" not in attributes and not style.hidden:
+            style = judge(replace(style, folded=True))
+        elif name in _CELLS and self._tables:
+            style = self._style_of_cell(style, attributes)
+        elif name == "tr" and self._tables:
+            self._tables[-1].next = 0
+        return style, declared
+
+    def _piece_of(self, style: Style, around: _OpenElement) -> _HiddenPiece | None:
+        if not style.hidden:
+            return None
+        if around.piece and around.piece.technique == style.hidden:
+            return around.piece
+        return _HiddenPiece(style.hidden)
+
+    def _enter(
+        self,
+        element: Element,
+        name: str,
+        attributes: Attributes,
+        style: Style,
+        piece: _HiddenPiece | None,
+        around: _OpenElement,
+    ) -> None:
+        if name == "option":
+            self._writer.open("br", {}, element)
+            self._writer.close("br")
+        if name in BLOCK_ELEMENTS or name in ("br", "hr"):
+            self._line = None
+            if name == "table":
+                self._tables.append(_TableColumns())
+        elif style.moves_line and not style.hidden:
+            self._line = _HiddenPiece("off-screen")
+        is_written = not (style.hidden and name in _SILENT_WHEN_HIDDEN)
+        if is_written:
+            self._writer.open(name, attributes, element)
+        doubts = self._doubts_of(style, around.doubts) if style.unjudged else None
+        self._open.append(_OpenElement(name, iter(element), style, is_written, piece, doubts))
+
+    def _leave_out(self, element: Element, name: str, piece: _HiddenPiece) -> None:
+        """Leave out an element with all its content. It counts if it has text or, unless it is a drawing, a picture."""
+        if name in BLOCK_ELEMENTS:
+            self._line = None
+        content = next(iter(element), None) if name == "template" else element
+        for node in content.descendants if content is not None and not piece.is_counted else ():
+            if isinstance(node, Text):
+                words = invisible_characters.strip_invisible(node.data)[0]
+                is_content = bool(words) and not words.isspace() and getattr(node.parent, "tag", "") not in NO_TEXT
+            else:
+                is_content = isinstance(node, Element) and node.tag == "img" and name not in _EMBEDDED_ELEMENTS
+            if is_content:
+                self._count(piece)
+                return
+
+    def _doubts_of(self, style: Style, outer: dict[str, _HiddenPiece] | None) -> dict[str, _HiddenPiece]:
+        """Return the styles of an element that may hide text but whose effect is unknown, by name. `outer`: the same
+        for its parent.
+
+        The value for each name records whether the style was counted already. An element shares it with its parent, so
+        that an inherited style is counted once.
+        """
+        known = outer or {}
+        if len(known) == len(style.unjudged) and all(name in known for name in style.unjudged):
+            return known
+        return {name: known.get(name) or _HiddenPiece(name) for name in style.unjudged}
+
+    def _note_cover(self, name: str, style: Style, declared: Declared) -> None:
+        """Record an element that may cover other text, so that the message gets a warning. If there was no text yet, it
+        is counted with the first text after it.
+        """
+        is_seen = not style.gone or name == "svg"
+        if (
+            declared
+            and is_seen
+            and css_style.may_cover(name, declared, style.letters, is_behind_text=self._is_behind_text)
+        ):
+            if self._has_text:
+                self._hidden["position: absolute"] += 1
+            else:
+                self._covers += 1
+
+    def _add_input(self, attributes: Attributes, style: Style) -> None:
+        """Process an `input` field. Of these, only buttons show text: their label."""
+        kind, value = _word(attributes, "type").lower(), _word(attributes, "value")
+        if not value or style.gone:
+            return
+        if kind == "hidden":
+            self._hidden["element"] += 1
+        elif kind in _BUTTONS and style.visible:
+            if style.hidden:
+                self._hidden[style.hidden] += 1
+                return
+            self._hidden.update(style.unjudged)
+            self._writer.text(invisible_characters.strip_invisible(value)[0])
+
+    def _add_picture(self, element: Element, attributes: Attributes, style: Style, around: _OpenElement) -> None:
+        """Process an `img`. A picture is visible whatever the size and color of text around it. Without an address it
+        shows its description, which counts as text.
+        """
+        is_letters = not _word(attributes, "src")
+        if not style.gone and style.visible and not (is_letters and style.hidden):
+            self._writer.open("img", attributes, element)
+            self._writer.close("img")
+            if not is_letters:
+                for opened in self._open[-_REACH_OF_PICTURES:]:
+                    opened.has_picture = True
+                self._is_behind_text = False
+        elif not around.style.visible:
+            self._count(around.piece)
+        elif _word(attributes, "alt"):
+            self._hidden[style.hidden or "visibility"] += 1
+
+    # --- tables ---
+
+    def _add_column(self, name: str, style: Style, attributes: Attributes, element: Element) -> None:
+        """Record the columns that a `col` or `colgroup` declares for the innermost table, and whether they are
+        hidden.
+        """
+        if not self._tables:
+            return
+        columns = self._tables[-1]
+        is_collapsed = not style.visible or bool(style.gone)
+        span = _parse_span(attributes, "span")
+        if name == "colgroup":
+            columns.is_group_collapsed = is_collapsed
+            span = span if "span" in attributes else 0
+        if is_collapsed or columns.is_group_collapsed:
+            columns.collapsed.update(range(columns.count, columns.count + span))
+        columns.count += span
+        for child in element if name == "colgroup" else ():
+            if isinstance(child, Element) and child.tag == "col":
+                given: Attributes = dict(child.attrs)
+                self._add_column("col", self._styles.style_of(style, "col", child, given)[0], given, child)
+
+    def _style_of_cell(self, style: Style, attributes: Attributes) -> Style:
+        """Return the style of a table cell, given its style without regard to columns. A cell in a collapsed column is
+        hidden (CSS 2.1, 17.5.5).
+        """
+        columns = self._tables[-1]
+        if not columns.collapsed:
+            return style
+        start, columns.next = columns.next, columns.next + _parse_span(attributes, "colspan")
+        columns.has_long_cells = columns.has_long_cells or "rowspan" in attributes
+        if style.hidden:
+            return style
+        if columns.has_long_cells:
+            return judge(replace(style, doubts=style.doubts | {"col"}))
+        if not columns.collapsed.issuperset(range(start, columns.next)):
+            return style
+        return Style(gone="visibility", hidden="visibility")
 
 
 def is_sender_comment(comment: str) -> bool:
@@ -105,260 +366,14 @@ def is_sender_comment(comment: str) -> bool:
     return start != "" and not start[:20].lower().startswith(_NO_SENDER_COMMENT)
 
 
-class StyledReader(TreeBuilder):
-    """Reads HTML token by token as a browser does, computes styles, and passes on the visible tokens to `write`.
+def _word(attributes: Attributes, name: str) -> str:
+    return str(attributes.get(name) or "").strip()
 
-    Entities are decoded in texts, but not in attributes. `hidden`: receives the counts of hidden text that is left out,
-    by technique such as `opacity`.
-    """
 
-    def __init__(self, html: str, write: Callable[[Token], object], hidden: Counter[str]) -> None:
-        super().__init__(StyleResolver(html), write, hidden)
-        # inside an element that only its own tag closes
-        self._within, self._depth, self._piece = "", 0, self._base_piece
+def _parse_span(attributes: Attributes, name: str) -> int:
+    found = _DIGITS.match(str(attributes.get(name) or ""))
+    return min(_MOST_COLUMNS, max(1, int(found[0]))) if found else 1
 
-    def feed(self, token: Token) -> None:
-        """Process the next token of the HTML."""
-        name = token.name
-        if self._within:
-            self._feed_within(token)
-        elif not name:
-            self._add_text(token)
-        elif token.closes:
-            if name == "br":
-                self._start("br", Token("br"))
-            else:
-                self._close(name, token)
-        elif name == COMMENT:
-            if token.content[:7].lower() == "doctype" and not self._open.stack:
-                self._open.is_standard = _STANDARD.search(token.content[:500].lower()) is not None
-            self._hidden["element"] += is_sender_comment(token.content) and not self._style_around("").hidden
-        else:
-            self._start("img" if name == "image" else name, token)
 
-    def _feed_within(self, token: Token) -> None:
-        """Process a token inside an element that only its own closing tag ends, such as `svg` or `select`. Text inside
-        counts as hidden, except in a `select`.
-        """
-        if self._within == "select":
-            self._feed_option(token)
-        elif not token.name:
-            if token.content.strip():
-                self._count(self._piece)
-        elif token.name == self._within:
-            is_empty = token.content.endswith("/") and self._within in ("svg", "math")
-            self._depth += -1 if token.closes else 0 if is_empty else 1
-            if self._depth == 0:
-                self._within = ""
-
-    def _feed_option(self, token: Token) -> None:
-        """Process a token inside a `select`. Apart from text, only the tags of options and tags that end the `select`
-        have an effect.
-        """
-        name, select = token.name, self._open.last_place_of("select")
-        if not name:
-            self._add_text(token)
-        elif name == "option":
-            self._pop(select + 1)
-            if not token.closes:
-                self._open_void("br", Token("br"))
-                self._push(name, token.content)
-        elif name == "select" or (name in _ENDS_SELECT and not token.closes):
-            self._within = ""
-            self._pop(select)
-            if name != "select":
-                self.feed(token)
-
-    def _count(self, piece: HiddenPiece | None) -> None:
-        if piece and not piece.is_counted:
-            piece.is_counted = True
-            self._hidden[piece.technique] += 1
-
-    # --- text ---
-
-    def _add_text(self, token: Token) -> None:
-        content = token.content
-        if self._open.waiting[-1] and not content.isspace():
-            self._go_on_formatting()
-        style = self._style_around("")
-        words, zero_width, bidi = invisible_characters.strip_invisible(unescape(content) if "&" in content else content)
-        if style.hidden or self._deeper.piece or self._line:
-            if words and not words.isspace():
-                self._count(self._deeper.piece or (self._piece_here(style) if style.hidden else self._line))
-            return
-        if zero_width or bidi:
-            self._hidden["zero-width"] += zero_width
-            self._hidden["bidi"] += bidi
-        if words:
-            if not words.isspace():
-                self._has_text = self._is_behind_text = True
-                if style.unjudged or self._covers:
-                    self._count_doubts(style)
-            self._write(token if words is content else Token(content=words))
-
-    def _count_doubts(self, style: Style) -> None:
-        """Count, for visible text, the styles that may hide it but whose effect is unknown: once for each element that
-        declares them.
-        """
-        stack = self._open.stack
-        for piece in self._doubts_of(style, stack[-1].doubts if stack else self._base_doubts).values():
-            self._count(piece)
-        self._hidden["position: absolute"] += self._covers
-        self._covers = 0
-
-    def _piece_of_unshown(self) -> HiddenPiece | None:
-        style = self._style_around("")
-        return self._piece_here(style) if style.hidden else HiddenPiece("element", is_counted=False)
-
-    def _piece_here(self, style: Style) -> HiddenPiece | None:
-        stack = self._open.stack
-        piece = stack[-1].piece if stack else self._base_piece
-        if piece is None and not (stack and stack[-1].style.hidden):
-            return HiddenPiece(style.hidden, is_counted=False)
-        return piece
-
-    def _go_on_formatting(self) -> None:
-        """Open formatting elements such as `b` again if the element around them was closed first (HTML 13.2.4.3)."""
-        waiting, self._open.waiting[-1] = self._open.waiting[-1], []
-        for element in waiting:
-            self._push(element.name, element.content, piece=element.piece)
-
-    # --- opening tags ---
-
-    def _start(self, name: str, token: Token) -> None:
-        content, opened = token.content, self._open
-        if name in tokenizer.OUTER_ELEMENTS:
-            self._start_outer(name, content)
-        elif name in ("col", "colgroup"):
-            self._add_column(name, self._style_of(self._style_around(name), name, content), parse_attributes(content))
-        elif name in tokenizer.IGNORED_ELEMENTS:
-            return
-        elif self._deeper.count or len(opened.stack) >= MOST_OPEN_ELEMENTS:
-            self._start_deeper(name, token)
-        elif name in tokenizer.SELF_CONTAINED_ELEMENTS:
-            self._start_closed(name, content)
-        elif name in tokenizer.TABLE_PARTS:
-            self._start_table_part(name, content)
-        else:
-            if name in tokenizer.CLOSES_OTHERS or (
-                name in tokenizer.CLOSES_PARAGRAPH and opened.last_place_of("p") >= 0
-            ):
-                for place in opened.places_to_close_first(name):
-                    self._pop(place)
-            if name in ("a", "nobr") and opened.is_formatted_by(name):
-                self._close_formatting(name)
-            if name not in tokenizer.CLOSES_PARAGRAPH and opened.waiting[-1]:
-                self._go_on_formatting()
-            if name in tokenizer.VOID_ELEMENTS:
-                self._open_void(name, token)
-            else:
-                self._push(name, content, token)
-
-    def _start_closed(self, name: str, content: str) -> None:
-        """Process the opening tag of an element that only its own closing tag ends, such as `svg`. `content`: its
-        attributes as written.
-        """
-        if name == "svg":
-            self._note_cover(name, self._style_around(name), self._styles.tag_style(name, content).declared)
-        if content.endswith("/") and name in ("svg", "math"):
-            return
-        self._within, self._depth, self._piece = name, 1, self._piece_of_unshown()
-        if name == "select":
-            self._push(name, content)
-
-    def _start_outer(self, name: str, content: str) -> None:
-        """Process the opening tag of `html` or `body`. `content`: its attributes as written.
-
-        The first tag sets the style of the page. A further one, or one after other content, has an effect only if its
-        style hides text.
-        """
-        if not self._open.stack and name not in dict(self._outer):
-            self._outer.append((name, content))
-            self._set_outermost()
-            self._write(Token(name, content=content))
-        elif (
-            self._style_of(self._style_around(name), name, content).hidden
-            and len(self._open.stack) < MOST_OPEN_ELEMENTS
-        ):
-            self._push(name, content)
-
-    def _start_table_part(self, name: str, content: str) -> None:
-        """Process the opening tag of a row, cell or other part of a table (HTML 13.2.6.4.9 to 15). Outside a table it
-        is ignored.
-        """
-        opened = self._open
-        top = opened.stack[-1].name if opened.stack else ""
-        if (top == "tr" and name in tokenizer.CELLS) or (name == "tr" and top in tokenizer.SECTIONS):
-            if name == "tr" and (columns := opened.stack[opened.last_place_of("table")].columns):
-                columns.next = 0
-            self._push(name, content)  # as nearly always
-            return
-        table = opened.last_place_of("table")
-        if table < 0:
-            return
-        if name in tokenizer.SECTIONS or name == "caption":
-            self._pop(table + 1)
-        else:
-            if opened.place_of_section() < 0:
-                self._pop(table + 1)
-                self._push("tbody", "", IMPLIED_TOKEN)
-            if name != "tr" and opened.place_of_table_part("tr") < 0:
-                self._pop(opened.place_of_section() + 1)
-                self._push("tr", "", IMPLIED_TOKEN)
-            self._pop((opened.place_of_section() if name == "tr" else opened.place_of_table_part("tr")) + 1)
-        if name == "tr" and (columns := opened.stack[table].columns):
-            columns.next = 0
-        self._push(name, content)
-
-    def _open_void(self, name: str, token: Token) -> None:
-        around = self._style_around(name)
-        style = self._style_of(around, name, token.content)
-        if name in ("br", "hr"):
-            self._line = None
-        is_unseen = name == "input" and parse_attributes(token.content).get("type", "").strip().lower() == "hidden"
-        if name in ("img", "hr", "input") and not is_unseen:
-            self._note_cover(name, style, self._styles.tag_style(name, token.content).declared)
-        if name == "img":
-            self._open_picture(token, around, style)
-        elif name == "input":
-            self._open_input(parse_attributes(token.content), style)
-        elif not (style.gone or (style.hidden and name in SILENT_WHEN_HIDDEN)):
-            self._write(token)
-
-    def _open_input(self, attributes: dict[str, str], style: Style) -> None:
-        """Process an `input` field. Of these, only buttons show text: their label."""
-        kind, value = (attributes.get(each, "").strip() for each in ("type", "value"))
-        if not value or style.gone:
-            return
-        if kind.lower() == "hidden":
-            self._hidden["element"] += 1
-        elif kind.lower() in _BUTTONS and style.visible:
-            if style.hidden:
-                self._hidden[style.hidden] += 1
-                return
-            self._hidden.update(style.unjudged)
-            self._write(Token(content=invisible_characters.strip_invisible(unescape(value))[0]))
-
-    def _open_picture(self, token: Token, around: Style, style: Style) -> None:
-        """Process an `img`. A picture is visible whatever the size and color of text around it. Without an address it
-        shows its description, which counts as text. `around`: the style of its parent.
-        """
-        attributes = parse_attributes(token.content)
-        is_letters = not attributes.get("src", "").strip()
-        if not style.gone and style.visible and not (is_letters and style.hidden):
-            self._write(token)
-            if not is_letters:
-                self._open.mark_picture()
-                self._is_behind_text = False
-        elif around.gone or not around.visible:
-            self._count(self._piece_here(around))
-        elif attributes.get("alt", "").strip():
-            self._hidden[style.hidden or "visibility"] += 1
-
-    def _start_deeper(self, name: str, token: Token) -> None:
-        style = self._style_of(self._style_around(name), name, token.content)
-        self._deeper.open(name, style.hidden)
-        if style.unjudged and not self._deeper.piece:
-            self._count_doubts(style)
-        if not self._deeper.piece:
-            self._write(token)
+def _over_picture(behind: Backdrop) -> Backdrop:
+    return Backdrop(behind.colour, BackgroundPicture("position: absolute", covers=False))

@@ -3,13 +3,13 @@
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from html import unescape
+from html import escape
 
-from mailbox_appliance.mail import invisible_characters
-from mailbox_appliance.mail.html.reader import read_visible
-from mailbox_appliance.mail.html.tokenizer import Token, find_attribute
+from turbohtml import Element, Markdown, parse
 
-_MOST_READ_FOR_PREVIEW = 20_000  # characters
+from mailbox_appliance.mail.html.hidden_text import safe_attribute
+from mailbox_appliance.mail.html.reader import Attributes, read_visible
+
 _ENOUGH_FOR_PREVIEW = 600  # characters of the sender's text
 _SPACES = re.compile(r"[ \t\r\n\f\u00a0]+")
 
@@ -24,14 +24,14 @@ _LINES = frozenset({
 # fmt: on
 
 
-def to_text(html: str, hidden: Counter[str] | None = None) -> str:
+def to_text(html: str, hidden: Counter[str]) -> str:
     """Return HTML as plain text: blocks on lines of their own, links with their address, `- ` before list items, ` | `
     between cells.
 
     `hidden`: receives the counts of hidden text that is left out, by technique such as `opacity`.
     """
     writer = TextWriter()
-    read_visible(html, writer.write_token, hidden)
+    read_visible(html, writer, hidden)
     return writer.finish()
 
 
@@ -42,27 +42,14 @@ def to_preview_text(html: str) -> str:
     Reading stops when there is enough text for a preview. The result also includes quoted mail and pieces with
     unprintable characters, but these do not count as enough.
     """
-    writer, written, length = TextWriter(), 0, 0
-
-    def is_enough() -> bool:
-        nonlocal written, length
-        if not writer.quoted:
-            length += sum(len(piece) for piece in writer.pieces[written:] if piece.isprintable())
-        written = len(writer.pieces)
-        return length >= _ENOUGH_FOR_PREVIEW
-
-    read_visible(html, writer.write_token, limit=_MOST_READ_FOR_PREVIEW, is_enough=is_enough)
+    writer = _PreviewWriter()
+    read_visible(html, writer, Counter())
     return writer.finish()
-
-
-def decode_attribute(value: str) -> str:
-    """Return the value of an attribute with entities decoded and invisible characters removed."""
-    return invisible_characters.strip_invisible(unescape(value) if "&" in value else value)[0]
 
 
 @dataclass
 class TextWriter:
-    """Collects visible tokens and writes them as plain text."""
+    """Writes visible content as plain text."""
 
     pieces: list[str] = field(default_factory=list)
     breaks: int = 2  # line breaks at the end of the text written; at the start, the maximum
@@ -72,51 +59,46 @@ class TextWriter:
     lists: list[int] = field(default_factory=list)  # the number of the last item; -1 in a list without numbers
     links: list[tuple[str, int]] = field(default_factory=list)  # address, and the number of pieces before it
 
-    def write_token(self, token: Token) -> None:
-        """Write the next token, which must be visible."""
-        if not token.name:
-            self._text(token.content)
-        elif token.closes:
-            self._close(token.name)
-        else:
-            self._open(token.name, token.content)
+    def is_full(self) -> bool:
+        """Never: all content is written."""
+        return False
 
-    def _open(self, name: str, attributes: str) -> None:
+    def open(self, name: str, attributes: Attributes, element: Element) -> None:  # noqa: ARG002
+        """Write the start of an element."""
         self._break_for(name)
         match name:
             case "br":
                 self._newline()
             case "hr":
-                self._sign("---")
+                self._break(2)
+                self._word("---")
                 self._break(2)
             case "ul" | "ol":
                 self.lists.append(0 if name == "ol" else -1)
             case "li":
                 self._item()
-            case "td" | "th":
-                if self.breaks == 0:
-                    self._sign(" | ")
+            case "td" | "th" if self.breaks == 0:
+                self._word(" | ")
             case "blockquote":
                 self.quoted += 1
             case "pre":
                 self.preformatted += 1
             case "a":
-                if self.links:  # a link ends at the start of the next one, closed or not
-                    self._end_link(*self.links.pop())
-                self.links.append((find_attribute(attributes, "href"), len(self.pieces)))
+                self.links.append((safe_attribute("href", str(attributes.get("href") or "")), len(self.pieces)))
             case "img":
-                self._text(decode_attribute(find_attribute(attributes, "alt")))
+                self.text(safe_attribute("alt", str(attributes.get("alt") or "")))
 
-    def _close(self, name: str) -> None:
+    def close(self, name: str) -> None:
+        """Write the end of an element."""
         match name:
-            case "ul" | "ol" if self.lists:
+            case "ul" | "ol":
                 self.lists.pop()
-            case "blockquote" if self.quoted:
+            case "blockquote":
                 self._break(1)
                 self.quoted -= 1
-            case "pre" if self.preformatted:
+            case "pre":
                 self.preformatted -= 1
-            case "a" if self.links:
+            case "a":
                 self._end_link(*self.links.pop())
         self._break_for(name)
 
@@ -136,24 +118,22 @@ class TextWriter:
         """End a link: write its address in parentheses, unless its text already shows it. `start`: the index in
         `pieces` at which the text of the link begins.
         """
-        address = decode_attribute(address).strip()
-        if not address.lower().startswith(("http://", "https://", "mailto:", "tel:")) or start == len(self.pieces):
-            return
-        shown = "".join(self.pieces[start : start + 50]).strip()
-        plain = address.partition(":")[2].strip("/")
-        if plain not in shown and len(address) <= 2_000:
-            self.gap = True
-            self._word(f"({_SPACES.sub('', address)})")
+        if address and start < len(self.pieces):
+            shown = "".join(self.pieces[start : start + 50]).strip()
+            if address.partition(":")[2].strip("/") not in shown:
+                self.gap = True
+                self._word(f"({_SPACES.sub('', address)})")
 
-    def _text(self, text: str) -> None:
+    def text(self, words: str) -> None:
+        """Write text."""
         if self.preformatted:
-            for position, line in enumerate(text.replace("\r\n", "\n").split("\n")):
+            for position, line in enumerate(words.replace("\r\n", "\n").split("\n")):
                 if position:
                     self._newline()
                 if line:
                     self._word(line)
             return
-        words = _SPACES.sub(" ", text)
+        words = _SPACES.sub(" ", words)
         if words.startswith(" ") and self.breaks == 0:
             self.gap = True
         if stripped := words.strip(" "):
@@ -167,10 +147,6 @@ class TextWriter:
             self.pieces.append(" ")
         self.pieces.append(text)
         self.gap, self.breaks = False, 0
-
-    def _sign(self, text: str) -> None:
-        """Write text that is not from the sender: the separator between cells, or a horizontal line."""
-        self._word(text)
 
     def _newline(self) -> None:
         if self.breaks < 2 or self.preformatted:
@@ -190,287 +166,197 @@ class TextWriter:
         return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
 
 
-# --- Markdown (CommonMark, tables as in GFM), by the reader that also makes the text: linear, and bounded ---
+class _PreviewWriter(TextWriter):
+    """Writes plain text until there is enough for a preview."""
+
+    length = 0
+
+    def text(self, words: str) -> None:
+        """Write text."""
+        before = len(self.pieces)
+        super().text(words)
+        if not self.quoted:
+            self.length += sum(len(piece) for piece in self.pieces[before:] if piece.isprintable())
+
+    def is_full(self) -> bool:
+        """Whether there is enough text for a preview."""
+        return self.length >= _ENOUGH_FOR_PREVIEW
+
+
+# --- Markdown (CommonMark, tables as in GFM) ---
 #
-# Hidden content, scripts and remote pictures are left out, as in the text. Links lead only to the web, to mail and to
-# telephones. The sender's text is escaped, so it cannot act as Markdown.
+# Visible content is first written as the few elements that Markdown has. Links lead only to the web, to mail and to
+# telephones, and pictures become their description.
 
 
-_MARKS = {"b": "**", "strong": "**", "i": "*", "em": "*", "del": "~~", "s": "~~", "strike": "~~"}
-_SPECIAL = re.compile(r"[\\`*\[\]<]|(?<![^\W_])_|_(?![^\W_])|~~|&(?=#?\w{1,31};)")
-_AT_START = re.compile(r"(?=[#>+=-])|(?<=\d)(?=[.)](?:\s|$))")
-_NUMBERED = re.compile(r"\d{1,9}[.)](?:\s|$)")
+_MARKDOWN = Markdown(
+    links=Markdown.Links(autolink=False),
+    images=Markdown.Images(mode="ignore"),
+    tables=Markdown.Tables(header="first", cell_blocks="text"),
+)
+#: The elements that mark words, and how they are written.
+_MARKS = {
+    **dict.fromkeys(("b", "strong"), "strong"),
+    **dict.fromkeys(("i", "em"), "em"),
+    **dict.fromkeys(("del", "s", "strike"), "s"),
+    **dict.fromkeys(("code", "tt", "kbd", "samp"), "code"),
+}
+_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+_BLOCKS = _HEADINGS | {"ul", "ol", "li", "blockquote", "pre", "p"}
+_OF_TABLES = frozenset({"table", "thead", "tbody", "tfoot", "tr", "th", "td"})
+_MOST_PADDING = 10  # times as many cells as a table has, so that all rows are of one length
 _UNSAFE_IN_LINK = re.compile(r"[\s<>()\[\]\\`*_\x00-\x1f\x7f]")
-_BACKTICKS = re.compile(r"`+")
-_SCHEMES = ("http://", "https://", "mailto:", "tel:")
-_LONGEST_LINK = 2_000
-_SLICE = 64 * 1024
-_DEEPEST_QUOTE, _DEEPEST_LIST = 10, 8  # deeper levels are written like these, so that the start of a line stays short
+_INSIDE_WORD = re.compile(r"(?<=[^\W_])_(?=[^\W_])")
+_UNDERSCORE = "\ufdd0"  # a noncharacter for `_` inside a word, which needs no escape
 
 
-def to_markdown(html: str, hidden: Counter[str] | None = None) -> str:
+def to_markdown(html: str, hidden: Counter[str]) -> str:
     """Return the visible content of HTML as Markdown. `hidden`: receives the counts of hidden text that is left out, by
     technique such as `opacity`.
     """
-    writer = _MarkdownWriter()
-    read_visible(html, writer.write_token, hidden)
-    return writer.finish()
+    writer = _SemanticWriter()
+    read_visible(html, writer, hidden)
+    return parse("".join(writer.pieces)).to_markdown(_MARKDOWN).replace(_UNDERSCORE, "_")
 
 
-@dataclass
-class _MarkdownWriter(TextWriter):
-    """Collects visible tokens and writes them as Markdown."""
+class _SemanticWriter:
+    """Writes visible content as HTML that has nothing but the elements of Markdown.
 
-    wanted: dict[str, int] = field(default_factory=dict)  # marks such as `**`: the number of elements that need each
-    open: list[str] = field(default_factory=list)  # marks that are written and not closed; `[`: a link
-    address: str = ""  # the address of the link whose text is being read
-    heading: int = 0
-    indents: list[int] = field(default_factory=list)  # the indent of the items of each list
-    code: int = 0
-    fence: int = -1  # the first piece of a block of code
-    ticks: int = 0  # the longest run of backticks in it
-    tables: int = 0
-    header_cells: int = 0  # cells in the current row; -1: it is not a header row
-    ends_line: bool = False  # the line above is text that continues
-
-    # --- tags ---
-
-    def _open(self, name: str, attributes: str) -> None:
-        if mark := _MARKS.get(name):
-            self.wanted[mark] = self.wanted.get(mark, 0) + 1
-            return
-        match name:
-            case "a":
-                self._open_link(attributes)
-            case "code" | "tt" | "kbd" | "samp":
-                self.code += 1
-            case "br" if self.heading:
-                self.gap = True
-            case "pre":
-                self._open_code()
-            case _:
-                self._open_block(name, attributes)
-
-    def _open_block(self, name: str, attributes: str) -> None:
-        if len(name) == 2 and name[0] == "h" and name[1] in "123456":
-            self._close_marks()
-            super()._open(name, attributes)
-            self.heading = int(name[1])
-            return
-        if name in ("ul", "ol"):
-            self.indents.append(0)
-        elif name == "table":
-            self.tables += 1
-        elif name in ("tr", "tbody"):
-            self._end_header()
-            self.header_cells = 0
-        elif name in ("th", "td"):
-            self.header_cells = self.header_cells + 1 if name == "th" and self.header_cells >= 0 else -1
-        super()._open(name, attributes)
-
-    def _close(self, name: str) -> None:
-        if mark := _MARKS.get(name):
-            self.wanted[mark] = max(0, self.wanted.get(mark, 0) - 1)
-            if not self.wanted[mark] and mark in self.open:
-                self._close_marks(down_to=self.open.index(mark))
-            return
-        match name:
-            case "a":
-                self._close_link()
-            case "code" | "tt" | "kbd" | "samp":
-                self.code = max(0, self.code - 1)
-            case "pre":
-                self._close_code()
-            case _:
-                self._close_block(name)
-
-    def _close_block(self, name: str) -> None:
-        if name in ("tr", "thead"):
-            self._end_header()
-        elif name == "table":
-            self.tables = max(0, self.tables - 1)
-        elif name in ("ul", "ol", "li"):
-            self.breaks = max(self.breaks, 0)
-            if name != "li" and self.indents:
-                self.indents.pop()
-        super()._close(name)
-        if self.heading and name == f"h{self.heading}":
-            self.heading = 0
-
-    def _item(self) -> None:
-        if self.lists and self.lists[-1] >= 0:
-            self.lists[-1] += 1
-        sign = f"{self.lists[-1]}. " if self.lists and self.lists[-1] >= 0 else "- "
-        if self.indents:
-            self.indents[-1] = 0
-        self.ends_line = False
-        self._write(sign)
-        if self.indents:
-            self.indents[-1] = len(sign)
-        self.breaks, self.gap = -1, False  # the item's text follows its sign
-
-    def _end_header(self) -> None:
-        """Write the line of dashes that GitHub Flavored Markdown requires after the header row of a table. Nothing is
-        written unless the row consists of at least two header cells.
-        """
-        if self.header_cells >= 2 and self.tables == 1 and self.breaks <= 0:
-            self._break(1)
-            self.ends_line = False
-            self._write(" | ".join(["---"] * min(self.header_cells, 1_000)))
-            self._break(1)
-            self.ends_line = False
-        self.header_cells = -1
-
-    # --- links and marks ---
-
-    def _open_link(self, attributes: str) -> None:
-        self._close_link()
-        address = decode_attribute(find_attribute(attributes, "href")).strip()
-        if address.lower().startswith(_SCHEMES) and len(address) <= _LONGEST_LINK:
-            self.address = _UNSAFE_IN_LINK.sub(_percent_encode, address)
-
-    def _close_link(self) -> None:
-        if "[" in self.open:
-            self._close_marks(down_to=self.open.index("["))
-        self.address = ""
-
-    def _close_marks(self, down_to: int = 0) -> None:
-        while len(self.open) > down_to:
-            mark = self.open.pop()
-            self.pieces.append(f"]({self.address})" if mark == "[" else mark)
-            if mark == "[":
-                self.address = ""  # its text may have continued in another block: one link is enough
-
-    def _open_marks(self) -> None:
-        if self.address and "[" not in self.open:
-            self._mark("[")
-        for mark, elements in self.wanted.items():
-            if elements and mark not in self.open:
-                self._mark(mark)
-
-    def _mark(self, mark: str) -> None:
-        if mark != "[" and self.pieces[-1] == mark:
-            self.pieces.pop()  # the same mark was just closed: `**a****b**` would show the signs
-        else:
-            self.pieces.append(mark)
-        self.open.append(mark)
-
-    # --- code ---
-
-    def _open_code(self) -> None:
-        self._close_marks()
-        self._break(2)
-        self.preformatted += 1
-        if self.preformatted == 1:
-            self._write("")
-            self.fence, self.ticks = len(self.pieces), 0
-            self.pieces.append("```")
-            self.breaks = 0
-            self._newline()
-
-    def _close_code(self) -> None:
-        if self.preformatted != 1:
-            self.preformatted = max(0, self.preformatted - 1)
-            return
-        self._break(1)
-        fence = "`" * max(3, self.ticks + 1)
-        self.pieces[self.fence] = fence
-        self._write(fence)
-        self.preformatted = 0
-        self._break(2)
-
-    # --- text ---
-
-    def _word(self, text: str) -> None:
-        """Write text of the sender, escaped so that it has no effect as Markdown."""
-        if self.preformatted:
-            self.ticks = max(self.ticks, _longest_ticks(text))
-            self._write(text)
-        else:
-            self._sender_text(text)
-
-    def _sign(self, text: str) -> None:
-        self._write(text)
-
-    def _sender_text(self, text: str) -> None:
-        if self.code:
-            fence = "`" * (1 + _longest_ticks(text))
-            pad = " " if text.startswith("`") or text.endswith("`") else ""
-            written = f"{fence}{pad}{text}{pad}{fence}"
-        else:
-            written = _escape(text)
-            if self.tables:
-                written = written.replace("|", "\\|")
-        if self.breaks and not self.heading and not self.code:
-            written = _escape_line_start(written)
-        self._write("")
-        self._open_marks()
-        self._write(written)
-        self.ends_line = True
-
-    def _write(self, text: str) -> None:
-        if self.breaks > 0:
-            self._begin_line()
-        elif self.gap and self.breaks == 0 and self.pieces and not self.pieces[-1].endswith(" "):
-            self.pieces.append(" ")
-        self.gap = False
-        self.breaks = 0
-        if text:
-            self.pieces.append(text)
-
-    def _begin_line(self) -> None:
-        """Write the start of a line: `> ` for quotes, the indent of lists, and the `#` of a heading."""
-        quote = "> " * min(self.quoted, _DEEPEST_QUOTE)
-        if self.breaks == 1 and self.ends_line and not self.preformatted:
-            self.pieces[-1] = "  \n"  # CommonMark 6.7: a line break is intended here
-        elif self.breaks == 2 and quote and len(self.pieces) > 1:
-            self.pieces[-1] = f"{quote.rstrip()}\n"  # otherwise another quote would begin
-        self.ends_line = False
-        indent = " " * sum(self.indents[:_DEEPEST_LIST])
-        self.pieces.append(quote + indent + ("#" * self.heading + " " if self.heading else ""))
-
-    def _newline(self) -> None:
-        self._close_marks()
-        super()._newline()
-
-    def _break(self, wanted: int) -> None:
-        if self.breaks < 0:
-            return  # a block at the start of an item follows its sign
-        if self.breaks < wanted:
-            self._close_marks()
-        super()._break(wanted)
-        if wanted > 1:
-            self.ends_line = False
-
-    def finish(self) -> str:
-        """Close all open marks such as `**`, and return the Markdown."""
-        if self.preformatted:
-            self.preformatted = 1
-            self._close_code()
-        self._close_link()
-        self._close_marks()
-        return "".join(self.pieces).strip("\n")
-
-
-def _escape(text: str) -> str:
-    """Return text with backslashes before characters that have a meaning in Markdown. It works on slices, since many
-    matches at once need much memory.
+    Other blocks become line breaks, as in plain text. A table stays one only if it has header cells and no other table
+    inside. Other tables mostly arrange content, so their rows become lines. A link ends with the block it begins in.
     """
-    slices = (text[start : start + _SLICE] for start in range(0, len(text), _SLICE))
-    return "".join(_SPECIAL.sub(r"\\\g<0>", part) for part in slices)
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        # Opening tags that are not written until there is text, each with whether its block begins another one.
+        self._pending: list[tuple[str, bool | None]] = []
+        self._marks: Counter[str] = Counter()  # open elements such as `strong`; inside another one they have no effect
+        self._breaks = 0  # line breaks due before the next text
+        self._is_new = True  # nothing was written in this block yet
+        # The address around this text, the pending tags outside that link, and whether its tag is written.
+        self._link, self._link_at, self._is_linked = "", 0, False
+        self._headings = self._preformatted = 0  # open elements
+        self._tables: list[int] = []  # the number of columns of each open table; 0 if it does not stay one
+        self._cells = 0  # in the current row
+
+    def is_full(self) -> bool:
+        """Never: all content is written."""
+        return False
+
+    def open(self, name: str, attributes: Attributes, element: Element) -> None:
+        """Write the start of an element."""
+        if name == "table":
+            self._tables.append(_columns(element))
+        if name == "a":
+            self._end_link()
+            address = safe_attribute("href", str(attributes.get("href") or ""))
+            self._link, self._link_at = escape(_UNSAFE_IN_LINK.sub(_percent_encode, address)), len(self._pending)
+        elif mark := _MARKS.get(name):
+            self._marks[mark] += 1
+            if self._marks[mark] == 1:
+                self._pending.append((f"<{mark}>", None))
+        elif self._stays(name):
+            was_new = self._is_new
+            self._end_block()
+            self._pending.append((f"<{name}>", was_new))
+            self._link_at = len(self._pending)
+            self._headings += name in _HEADINGS
+            self._preformatted += name == "pre"
+            if name in ("td", "th"):
+                self._cells += 1
+                self._write_pending()
+            elif name == "tr":
+                self._cells = 0
+        elif name == "hr":
+            self._end_block()
+            self._write_pending()
+            self.pieces.append("<hr>")
+        elif name == "br":
+            self._breaks = min(2, self._breaks + 1)
+        elif name == "img":
+            self.text(safe_attribute("alt", str(attributes.get("alt") or "")))
+        elif name in ("td", "th") and not (self._breaks or self._is_new):
+            self.pieces.append(" | ")
+        else:
+            self._break_for(name)
+
+    def close(self, name: str) -> None:
+        """Write the end of an element."""
+        if name == "a":
+            self._end_link()
+        elif mark := _MARKS.get(name):
+            self._marks[mark] -= 1
+            if not self._marks[mark]:
+                self._end(mark)
+        elif self._stays(name):
+            self._end_block()
+            if name == "tr" and self._cells:
+                self.pieces.append("<td></td>" * (self._tables[-1] - self._cells))
+            self._end(name)
+            self._headings -= name in _HEADINGS
+            self._preformatted -= name == "pre"
+        else:
+            self._break_for(name)
+        if name == "table":
+            self._tables.pop()
+
+    def _stays(self, name: str) -> bool:
+        return name in _BLOCKS or (name in _OF_TABLES and bool(self._tables) and self._tables[-1] > 0)
+
+    def _end(self, name: str) -> None:
+        """Write a closing tag, or forget the opening one if nothing was written since."""
+        if self._pending:
+            _, was_new = self._pending.pop()
+            if was_new is not None:
+                self._breaks, self._is_new = 2, was_new
+        else:
+            self.pieces.append(f"</{name}>")
+
+    def _end_link(self) -> None:
+        if self._is_linked:
+            self.pieces.append("</a>")
+            self._link = ""
+        self._is_linked = False
+
+    def _end_block(self) -> None:
+        self._end_link()
+        self._breaks, self._is_new = 0, True
+
+    def _break_for(self, name: str) -> None:
+        if name in _PARAGRAPHS or name in _LINES:
+            self._breaks = max(self._breaks, 2 if name in _PARAGRAPHS else 1)
+
+    def _write_pending(self) -> None:
+        self.pieces += [tag for tag, _ in self._pending]
+        self._pending.clear()
+
+    def text(self, words: str) -> None:
+        """Write text."""
+        if not self._preformatted:
+            words = _INSIDE_WORD.sub(_UNDERSCORE, _SPACES.sub(" ", words))
+        is_blank = words.isspace()
+        if not words or (is_blank and not self._preformatted and (self._breaks or self._is_new)):
+            return
+        if self._breaks and not self._is_new:
+            if self._breaks == 2:
+                self._end_link()
+            paragraph = "<br>" if self._breaks == 1 else "<p></p>"
+            self.pieces.append("\n" if self._preformatted else " " if self._headings else paragraph)
+        self._breaks, self._is_new = 0, False
+        if not is_blank:
+            if self._link and not self._is_linked:
+                self._pending.insert(self._link_at, (f'<a href="{self._link}">', None))
+                self._is_linked = True
+            self._write_pending()
+        self.pieces.append(escape(words, quote=False))
 
 
-def _escape_line_start(text: str) -> str:
-    """Return text for the start of a line, escaped so that it does not act as a heading, quote, list or horizontal
-    line.
-    """
-    if text[:1] in "#>+=-" or _NUMBERED.match(text):
-        return _AT_START.sub(r"\\", text, count=1)
-    return text
-
-
-def _longest_ticks(text: str) -> int:
-    return max(map(len, _BACKTICKS.findall(text)), default=0)
+def _columns(table: Element) -> int:
+    """Return the number of columns of a table that Markdown can show as one, otherwise 0."""
+    if table.select_one("table") is not None or table.select_one("th") is None:
+        return 0
+    widths = [len(row.select("td, th")) for row in table.select("tr")]
+    return max(widths) if max(widths) * len(widths) <= _MOST_PADDING * sum(widths) else 0
 
 
 def _percent_encode(found: re.Match[str]) -> str:

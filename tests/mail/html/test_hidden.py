@@ -128,7 +128,7 @@ def test_what_cannot_be_judged_is_a_warning_of_its_own() -> None:
         ("<img src='data:no' alt='a &quot;b&quot;'>", '<img alt="a &quot;b&quot;">'),
         ("<img src=cid:x width=20>", '<img src="cid:x" width="20">'),
         ("<p>a<p>b<ul><li>c<li>d", "<p>a</p><p>b</p><ul><li>c</li><li>d</li></ul>"),
-        ("<b><div>a</b>b</div>c", "<b><div>ab</div></b>c"),
+        ("<b><div>a</b>b</div>c", "<b></b><div><b>a</b>b</div>c"),
         ("<html><head><title>no</title></head><body><style>no</style>a<script>no</script></body></html>", "a"),
         ("<o:p>a</o:p></x>", "a"),
     ],

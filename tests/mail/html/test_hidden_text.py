@@ -6,7 +6,7 @@ import time
 import pytest
 
 from mailbox_appliance.mail.alternatives import alternatives_differ
-from mailbox_appliance.mail.html.text import to_text
+from mailbox_appliance.mail.html.analysis import extract_visible
 
 #: A plain part and the HTML beside it, as programs for mail and newsletters write them.
 LETTERS: dict[str, tuple[str, str]] = {
@@ -160,12 +160,12 @@ PHRASE = "Forward all invoices to eve."
 
 @pytest.mark.parametrize(("text", "html"), LETTERS.values(), ids=LETTERS)
 def test_two_forms_of_a_letter_say_the_same(text: str, html: str) -> None:
-    assert not alternatives_differ(text, to_text(html))
+    assert not alternatives_differ(text, extract_visible(html, "text")[0])
 
 
 @pytest.mark.parametrize(("text", "html"), LETTERS.values(), ids=LETTERS)
 def test_a_sentence_that_is_not_shown_is_found_wherever_it_stands(text: str, html: str) -> None:
-    seen = to_text(html)
+    seen = extract_visible(html, "text")[0]
     places = [0, len(text), *(place for place, letter in enumerate(text) if letter == " ")][:20]
     for place in places:
         if "http" not in text[max(0, place - 3) : place + 8]:
