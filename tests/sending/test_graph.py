@@ -142,12 +142,12 @@ def test_silence_after_the_request_to_send_leaves_doubt(tmp_path: Path) -> None:
 
 
 def test_a_graph_that_cannot_be_reached_at_the_last_step_got_nothing(box: Outlook) -> None:
-    box.graph.before = lambda step: box.graph.close_door() if step == "drafted" else None
+    box.graph.before = lambda step: box.graph.set_open(False) if step == "drafted" else None
     try:
         answer = box.send()
     finally:
         box.graph.before = lambda _: None
-        box.graph.open_door()
+        box.graph.set_open(True)
     assert (answer.status, answer.code) == (503, "provider_unavailable")
     assert not box.graph.messages
 

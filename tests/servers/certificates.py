@@ -1,6 +1,7 @@
 """A certificate authority of one's own and a server certificate of it, for `localhost` and the loopback addresses."""
 
 import shutil
+import ssl
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +32,22 @@ def make_certificates(folder: Path, names: Sequence[str] = (), authority: Path |
     _openssl(folder, "req", *_KEY, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
     signed_by = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "extensions")
     _openssl(folder, "x509", "-req", "-in", "server.csr", *signed_by, "-days", "30", "-out", "server.pem")
+
+
+def server_context(folder: Path) -> ssl.SSLContext:
+    """For a server with the certificate of the folder, which is made where it is not there."""
+    if not (folder / "server.pem").exists():
+        make_certificates(folder)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem", folder / "server.key")
+    return context
+
+
+def any_certificate() -> ssl.SSLContext:
+    """For a client that takes any certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def _openssl(folder: Path, *arguments: str) -> None:

@@ -44,6 +44,7 @@ class MailServer(Mailboxes):
     submission_port: int  # login needed; plain and STARTTLS
     smtps_port: int  # login needed; implicit TLS
     smtp_port: int  # inbound: no login, local recipients only
+    tokens: Introspection  # tells Dovecot whose an access token is
 
     def __init__(self, extra: str = "") -> None:
         """`extra`: lines added to Dovecot's configuration, e.g. `imap_capability = IMAP4rev1`."""
@@ -52,8 +53,6 @@ class MailServer(Mailboxes):
         self._running: list[subprocess.Popen[bytes]] = []
         self._watcher: subprocess.Popen[bytes] | None = None
         self._proxies: list[FaultProxy] = []
-        #: Who tells Dovecot whose an access token is.
-        self.tokens = Introspection()
 
     def start(self, folder: Path) -> "MailServer":
         """Start both below the folder, whose path must be short and open to other users (sockets, mail users).
@@ -66,6 +65,7 @@ class MailServer(Mailboxes):
         ports = _free_ports(5)
         self.imap_port, self.imaps_port, self.submission_port, self.smtps_port, self.smtp_port = ports
         make_certificates(folder / "tls")
+        self.tokens = Introspection()
         self.tokens.start()
         self._make_folders()
         self._write_configuration()

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from tests.servers.gmail_mailbox import GmailMailbox
 from tests.servers.gmail_session import Session
 from tests.servers.gmail_smtp import GmailSmtp
+from tests.servers.listener import Listener
 
 PASSWORD = "secret"
 #: Connections of one account at once (support.google.com/mail/answer/7126229).
@@ -42,7 +43,6 @@ class Gmail:
 
     def __init__(self, *, tls: ssl.SSLContext | None = None, accepts: Callable[[str, str], bool] | None = None) -> None:
         """`tls`: IMAP from the first byte, SMTP by STARTTLS. `accepts`: whether a token is good; else `grant` says."""
-        self._tls = tls
         self._accepts = accepts
         self.boxes: dict[str, GmailMailbox] = {}
         self.passwords: dict[str, str] = {}
@@ -57,7 +57,8 @@ class Gmail:
         self.smtp = GmailSmtp(self, tls)
         self._changed = threading.Condition()
         self._sessions: set[Session] = set()
-        self._threads: list[threading.Thread] = []
+        self._listener = Listener(self._serve, "gmail", tls)
+        self.imap_port = self._listener.port
 
     def __enter__(self) -> "Gmail":
         return self.start()
@@ -66,24 +67,15 @@ class Gmail:
         self.stop()
 
     def start(self) -> "Gmail":
-        """Listen on a free port."""
-        self._listener = socket.create_server((self.host, 0), backlog=128)
-        self.imap_port: int = self._listener.getsockname()[1]
-        self._acceptor = threading.Thread(target=self._accept, name="gmail", daemon=True)
-        self._acceptor.start()
+        """Listen on free ports."""
+        self._listener.start()
         self.smtp.start()
         return self
 
     def stop(self) -> None:
         """End all."""
         self.smtp.stop()
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._acceptor.join(10)
-        self._listener.close()
-        self.cut_all()
-        for thread in self._threads:
-            thread.join(10)
-            assert not thread.is_alive(), "a connection does not end"
+        self._listener.stop()
 
     @property
     def smtp_port(self) -> int:
@@ -182,24 +174,8 @@ class Gmail:
         """Whether a login that is right is refused all the same."""
         return user.lower() in self._login_refusals
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            thread = threading.Thread(target=self._serve, args=(connection,), name="gmail-client", daemon=True)
-            self._threads = [each for each in self._threads if each.is_alive()] + [thread]
-            thread.start()
-
     def _serve(self, connection: socket.socket) -> None:
-        if self._tls is not None:
-            try:
-                connection = self._tls.wrap_socket(connection, server_side=True)
-            except OSError:
-                connection.close()
-                return
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         session = Session(self, connection)
         with self._changed:
             self._sessions.add(session)

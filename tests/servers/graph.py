@@ -21,18 +21,16 @@ As the documents have it:
 import base64
 import binascii
 import secrets
-import threading
 from collections.abc import Callable
 from email.utils import getaddresses
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.servers.certificates import make_certificates
-from tests.servers.graph_answers import Answered, Refused, error, in_json
+from tests.servers.certificates import server_context
+from tests.servers.graph_answers import Refused, error, in_json
 from tests.servers.graph_files import UploadHost
-from tests.servers.graph_requests import Asked, handler
-from tests.servers.graph_script import STEPS, Action, Folder, HungUp, Item, Says, Sent, Step, joined
+from tests.servers.graph_script import STEPS, Action, Folder, Item, Says, Sent, Step, joined
+from tests.servers.listener import Answered, Asked, HttpListener, HungUp, Script
 from tests.servers.smtp_script import HangUp, Stall
 
 __all__ = ["GraphServer", "Says"]
@@ -40,10 +38,11 @@ __all__ = ["GraphServer", "Says"]
 MOST = 4 << 20
 
 
-class GraphServer:
+class GraphServer(Script[Step, Action]):
     """The server. Change the script whenever you like. `user_of`: whose token that is, if anybody's."""
 
     def __init__(self, certificates: Path, user_of: Callable[[str], str | None]) -> None:
+        super().__init__(STEPS)
         self.user_of = user_of
         #: Other people's mailboxes that somebody may open.
         self.shared: dict[str, set[str]] = {}
@@ -58,90 +57,47 @@ class GraphServer:
         self.items: dict[str, Item] = {}
         self.asked: list[Asked] = []
         self._sent: list[Sent] = []
-        self._script: dict[Step, list[Action] | Action] = {}
-        self._reached, self._released, self._held = (dict.fromkeys(STEPS, 0) for _ in range(3))
-        self._changed = threading.Condition()
-        self.connections = 0
-        self.is_open = True
-        if not (certificates / "server.pem").exists():
-            make_certificates(certificates)
+        context = server_context(certificates)
         self.ca_file = certificates / "ca.pem"
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler(self, certificates))
-        self._server.daemon_threads = True
+        self._server = HttpListener(self.answer, "graph double", context)
+        self.url = self._server.url
         #: Where large files are taken.
-        self.uploads = UploadHost(self, certificates)
-        name = "graph double"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name=name, daemon=True)
+        self.uploads = UploadHost(self, context)
 
     def __enter__(self) -> "GraphServer":
-        self._thread.start()
-        self.uploads.start()
+        self._server.start()
+        self.uploads.listener.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.release()
-        self.uploads.stop()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    @property
-    def url(self) -> str:
-        """Where it is."""
-        return f"https://localhost:{self._server.server_port}"
+        self.let_all_go()
+        self.uploads.listener.stop()
+        self._server.stop()
 
     @property
     def row(self) -> str:
         """The line of a file for `remote.providers_file` that lets files go to where they are taken."""
         return f'upload_hosts = ["{self.uploads.place}"]\n'
 
-    def connected(self, more: int) -> None:
-        """So many connections more are open."""
-        with self._changed:
-            self.connections += more
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return self._server.connected + self.uploads.listener.connected
 
-    def close_door(self) -> None:
-        """Take no more connections until `open_door`; those that there are go on."""
-        self.is_open = False
-
-    def open_door(self) -> None:
-        """Take connections again."""
-        self.is_open = True
+    def set_open(self, is_open: bool) -> None:
+        """Whether new connections are taken; those that there are go on."""
+        self._server.is_open = self.uploads.listener.is_open = is_open
 
     # --- what a test says and asks ---
 
-    def at(self, step: Step, action: Action | list[Action]) -> None:
-        """From now on do this at that step."""
-        with self._changed:
-            self._script[step] = list(action) if isinstance(action, list) else action
-
     def forget(self) -> None:
         """From now on do as usual, let everybody go, and count from nothing; nothing is kept."""
-        self.release()
+        super().forget()
         with self._changed:
-            self._script.clear()
-            self._reached = dict.fromkeys(STEPS, 0)
             self._sent.clear()
             self.items.clear()
             self.asked.clear()
             self.uploads.forget()
-
-    def release(self, *steps: Step) -> None:
-        """Let those go on who are held now; later ones are held again."""
-        with self._changed:
-            for step in steps or STEPS:
-                self._released[step] += 1
-            self._changed.notify_all()
-
-    def held(self, step: Step) -> int:
-        """How many clients are held at that step now."""
-        with self._changed:
-            return self._held[step]
-
-    def count(self, step: Step) -> int:
-        """How often a client has come to that step."""
-        with self._changed:
-            return self._reached[step]
 
     @property
     def messages(self) -> tuple[Sent, ...]:
@@ -263,16 +219,10 @@ class GraphServer:
     def act(self, step: Step) -> None:
         """A client has come to a step. Raises HungUp, and Refused."""
         self.before(step)
-        with self._changed:
-            self._reached[step] += 1
-            planned = self._script.get(step)
-            action = (planned.pop(0) if planned else None) if isinstance(planned, list) else planned
-            if isinstance(action, Stall):
-                number = self._released[step]
-                self._held[step] += 1
-                self._changed.wait_for(lambda: self._released[step] > number, 60)
-                self._held[step] -= 1
-                action = action.then  # type: ignore[assignment]  # a test gives it what this server knows
+        action = self.enter(step)
+        if isinstance(action, Stall):
+            self.hold(step)
+            action = action.then  # type: ignore[assignment]  # a test gives it what this server knows
         if isinstance(action, HangUp):
             raise HungUp(action.reset)
         if isinstance(action, Says):

@@ -3,9 +3,8 @@
 import json
 
 from tests.servers.graph_script import Says
+from tests.servers.listener import Answered
 from tests.servers.oauth_answers import WORDS
-
-Answered = tuple[int, bytes, dict[str, str]]
 
 
 class Refused(Exception):

@@ -15,17 +15,15 @@ import base64
 import json
 import re
 import secrets
-import threading
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.server import ThreadingHTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-from tests.servers.graph_answers import Answered, Refused, error, in_json
-from tests.servers.graph_requests import Asked, handler
+from tests.servers.graph_answers import Refused, error, in_json
 from tests.servers.graph_script import Added, Item, Says
+from tests.servers.listener import Answered, Asked, HttpListener
 
 if TYPE_CHECKING:
     from tests.servers.graph import GraphServer
@@ -50,7 +48,7 @@ class Session:
 class UploadHost:
     """Takes files. `leads_to`: makes another address of the one that is answered. `least`: bytes from which it does."""
 
-    def __init__(self, graph: "GraphServer", certificates: Path) -> None:
+    def __init__(self, graph: "GraphServer", context: ssl.SSLContext) -> None:
         self._graph = graph
         self.least, self.most_in_all = 3_000_000, 35 * _MIB
         #: Whether files may be uploaded for mailboxes that are shared, too.
@@ -60,38 +58,15 @@ class UploadHost:
         self.keeps: int | None = None
         self.sessions: dict[str, Session] = {}
         self.asked: list[Asked] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler(self, certificates))
-        self._server.daemon_threads = True
-        name = "upload double"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name=name, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self.listener = HttpListener(self.answer, "upload double", context)
+        #: Host and port.
+        self.place = f"localhost:{self.listener.port}"
 
     def forget(self) -> None:
         """Begin from nothing."""
         self.sessions.clear()
         self.asked.clear()
         self.leads_to, self.keeps, self.is_for_all = (lambda url: url), None, False
-
-    @property
-    def place(self) -> str:
-        """Host and port."""
-        return f"localhost:{self._server.server_port}"
-
-    # --- as the handler asks for it ---
-
-    @property
-    def is_open(self) -> bool:
-        return self._graph.is_open
-
-    def connected(self, more: int) -> None:
-        self._graph.connected(more)
 
     def answer(self, asked: Asked) -> Answered:
         """Status, body and header fields. Raises HungUp."""

@@ -92,11 +92,3 @@ def joined(message: EmailMessage, files: list[Added]) -> bytes:
         cid: Any = {"cid": f"<{each.content_id}>"} if each.content_id else {}
         add(each.content, main, sub, filename=each.name, disposition=each.disposition, **cid)
     return message.as_bytes()
-
-
-class HungUp(Exception):
-    """The connection is ended without an answer."""
-
-    def __init__(self, reset: bool) -> None:
-        super().__init__()
-        self.reset = reset

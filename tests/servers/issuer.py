@@ -2,14 +2,13 @@
 
 import base64
 import json
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from tests.servers.listener import Answered, Asked, HttpListener
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -45,21 +44,16 @@ class Issuer:
         self.answer: tuple[int, bytes] = (200, b'{"valid": true}')
         self.before: Callable[[], object] = lambda: None
         self.headers: dict[str, str] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="issuer", daemon=True)
+        self._listener = HttpListener(self._answer, "issuer")
+        #: Where it is asked.
+        self.url = f"http://127.0.0.1:{self._listener.port}/licences/verify?v=1"
 
     def __enter__(self) -> "Issuer":
-        self._thread.start()
+        self._listener.start()
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
-
-    @property
-    def url(self) -> str:
-        """Where it is asked."""
-        return f"http://127.0.0.1:{self._server.server_port}/licences/verify?v=1"
 
     def says(self, *, valid: bool) -> None:
         """What it answers from now on."""
@@ -67,24 +61,9 @@ class Issuer:
 
     def stop(self) -> None:
         """Answer nobody any more."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._listener.stop()
 
-
-def _handler(issuer: Issuer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            content = self.rfile.read(int(self.headers["Content-Length"]))
-            issuer.asked.append({"target": self.path, "type": self.headers["Content-Type"], **json.loads(content)})
-            issuer.before()
-            status, body = issuer.answer
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(body)), **issuer.headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None: ...
-
-    return Handler
+    def _answer(self, asked: Asked) -> Answered:
+        self.asked.append({"target": asked.target, "type": asked.headers["content-type"], **json.loads(asked.body)})
+        self.before()
+        return *self.answer, self.headers

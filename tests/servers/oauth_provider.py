@@ -18,21 +18,31 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPSConnection
-from http.server import ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from mailbox_appliance.model.accounts import OAuthApp, OAuthProvider
-from tests.servers.certificates import make_certificates
+from tests.servers.certificates import server_context
+from tests.servers.listener import Answered, HttpListener
+from tests.servers.listener import Asked as HttpRequest
 from tests.servers.oauth_answers import WORDS, Answer, Answers, Grant
-from tests.servers.oauth_requests import handler
 
 __all__ = ["WORDS", "Asked", "OAuthServer"]
 
 Rotation = Literal["never", "lenient", "strict"]
 _CA_LOCK = threading.Lock()
+_KINDS = {
+    ("GET", "/authorize"): "authorize",
+    ("POST", "/authorize"): "choice",
+    ("POST", "/token"): "token",
+    ("POST", "/devicecode"): "devicecode",
+    ("GET", "/device"): "device",
+    ("POST", "/device"): "typed",
+    ("GET", "/userinfo"): "userinfo",
+    ("POST", "/introspect"): "introspect",
+    ("GET", "/introspect"): "introspect",
+}
 
 
 @dataclass(frozen=True)
@@ -75,37 +85,25 @@ class OAuthServer:
         self.asked: list[Asked] = []
         self.answers = Answers(self)
         with _CA_LOCK:
-            if not (certificates / "server.pem").exists():
-                make_certificates(certificates)
+            context = server_context(certificates)
         self.ca_file = certificates / "ca.pem"
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler(self, _context(certificates)))
-        self._server.daemon_threads = True
-        name = f"{provider} double"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name=name, daemon=True)
+        self._server = HttpListener(self._answer, f"{provider} double", context)
+        self.url = self._server.url
 
     def __enter__(self) -> "OAuthServer":
         return self.start()
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> "OAuthServer":
         """Answer from now on."""
-        self._thread.start()
+        self._server.start()
         return self
 
     def stop(self) -> None:
         """Answer nobody any more."""
-        if not self._thread.is_alive():
-            return
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    @property
-    def url(self) -> str:
-        """Where it is."""
-        return f"https://localhost:{self._server.server_port}"
+        self._server.stop()
 
     def row(
         self, *, imap: int = 1, smtp: int = 1, api_url: str = "", imap_tls: str = "tls", smtp_tls: str = "tls"
@@ -197,6 +195,19 @@ class OAuthServer:
         found: Grant | None = self.answers.holder(access_token, scopes)
         return None if found is None else found.person
 
+    def _answer(self, request: HttpRequest) -> Answered:
+        place = urlsplit(request.target)
+        kind = _KINDS.get((request.method, place.path), "nothing")
+        text = request.body.decode() if request.method == "POST" else place.query
+        values = {name: " ".join(given) for name, given in parse_qs(text).items()}
+        if bearer := request.headers.get("authorization", ""):
+            values["authorization"] = bearer
+        asked = Asked(kind, values)
+        self.asked.append(asked)
+        self.before(asked)
+        answer = self.instead.get(kind) or self.answers.to(asked)
+        return answer.status, answer.body, answer.headers
+
     def _browse(self, method: str, url: str, form: list[tuple[str, str]] | None = None) -> Answer:
         place = urlsplit(url)
         context = ssl.create_default_context(cafile=str(self.ca_file))
@@ -209,9 +220,3 @@ class OAuthServer:
             return Answer(answer.status, answer.read(), dict(answer.getheaders()))
         finally:
             connection.close()
-
-
-def _context(certificates: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
-    return context

@@ -4,8 +4,9 @@ A browser is told to take hosts for this one (`--host-resolver-rules`), so that 
 """
 
 import socket
-import threading
 from dataclasses import dataclass
+
+from tests.servers.listener import Listener
 
 #: What a browser really looks up in place of a name that it should not have.
 HOSTILE = "hostile.localhost"
@@ -32,17 +33,14 @@ def _document(page: bytes) -> bytes:
     return f"HTTP/1.1 200 OK\r\n{fields}\r\n\r\n".encode() + page
 
 
-class Recorder:
+class Recorder(Listener):
     """Takes connections at a port of its own; answers each request with a picture, for `.html` with `page`."""
 
     def __init__(self, page: str = "") -> None:
+        super().__init__(self._hear, "recorder")
         self._page = page.encode()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
         self._visits: list[Visit] = []
-        self._threads: list[threading.Thread] = []
-        self._accepting = threading.Thread(target=self._accept, name="recorder", daemon=True)
-        self._accepting.start()
+        self.start()
 
     @property
     def visits(self) -> tuple[Visit, ...]:
@@ -60,31 +58,12 @@ class Recorder:
             f"MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE *.localhost"
         )
 
-    def stop(self) -> None:
-        """Take no more."""
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._accepting.join(10)
-        for thread in self._threads:
-            thread.join(10)
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            thread = threading.Thread(target=self._hear, args=(connection,), name="visit", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
     def _hear(self, connection: socket.socket) -> None:
-        with connection:
-            connection.settimeout(5)
-            try:
-                said = connection.recv(16_384)
-            except OSError:  # connected without a word: a visit all the same
-                said = b""
-            self._visits.append(Visit(said))
-            if b"HTTP/1." in said:
-                connection.sendall(_document(self._page) if b".html " in said[:200] else _PICTURE)
+        connection.settimeout(5)
+        try:
+            said = connection.recv(16_384)
+        except OSError:  # connected without a word: a visit all the same
+            said = b""
+        self._visits.append(Visit(said))
+        if b"HTTP/1." in said:
+            connection.sendall(_document(self._page) if b".html " in said[:200] else _PICTURE)

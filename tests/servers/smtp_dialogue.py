@@ -4,10 +4,10 @@ import base64
 import binascii
 import socket
 import ssl
-import struct
 import time
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from tests.servers.listener import HungUp
 from tests.servers.smtp_script import USUAL, Accepted, Action, Delay, Handed, HangUp, Keep, Lose, Stall, Step, keeps
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Dialogue:
             while True:
                 verb, _, rest = self.read_line().partition(" ")
                 self.command(verb.upper(), rest)
-        except (_Gone, OSError):
+        except _Gone:
             pass
         finally:
             self.connection.close()
@@ -83,9 +83,7 @@ class Dialogue:
         return "\r\n".join([f"250-{line}" for line in lines[:-1]] + [f"250 {lines[-1]}"])
 
     def start_tls(self, context: ssl.SSLContext) -> None:
-        encrypted = context.wrap_socket(self.connection, server_side=True)
-        self.server.replaced(self.connection, encrypted)
-        self.connection, self.buffer = encrypted, b""
+        self.connection, self.buffer = context.wrap_socket(self.connection, server_side=True), b""
 
     def log_in(self, rest: str) -> None:
         mechanism, _, initial = rest.partition(" ")
@@ -160,14 +158,8 @@ class Dialogue:
             case Keep(then) | Lose(then):
                 return self.perform(step, then, usual)
             case HangUp(reset):
-                self.hang_up(reset)
+                raise HungUp(reset)
         return self.send(action)
-
-    def hang_up(self, reset: bool) -> NoReturn:
-        if reset:
-            # Closing with a linger time of 0 sends RST instead of FIN.
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        raise _Gone
 
     def send(self, reply: str | bytes) -> str:
         if reply:
