@@ -36,10 +36,9 @@ def letter(subject: str, *, message_id: str | None = None) -> bytes:
 class Rig:
     """The mailbox. Subjects identify messages; every subject occurs once."""
 
-    def __init__(self, folder: Path, server: MailServer, port: int | None = None, **settings: int) -> None:
-        """`port`: the target of the proxy, if not the server itself."""
+    def __init__(self, folder: Path, server: MailServer, **settings: int) -> None:
         self.server, self.user = server, server.fresh_user()
-        self.proxy = FaultProxy(port or server.imap_port).start()
+        self.proxy = FaultProxy(server.imap_port).start()
         self.store = Store.open(folder)
         flags = {name.replace("__", "."): value for name, value in ({"remote__timeout": 5} | settings).items()}
         self.settings = load(None, {}, flags)

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Thread
 from types import FrameType
 
@@ -19,8 +18,6 @@ from mailbox_appliance.model.sync import LocatedMessage
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.store.store import Store
 from tests.mailbox.rig import WHEN, Rig, letter
-from tests.servers.dovecot import MailServer
-from tests.servers.holding_proxy import HoldingProxy
 
 DRAFT = frozenset({"\\Draft", "\\Seen"})
 
@@ -168,26 +165,22 @@ def test_a_removal_in_doubt_is_told_and_looked_at(rig: Rig) -> None:
     assert (rig.at_server("Drafts"), set(rig.here("Drafts")), rig.touched) == ({}, {"one"}, ["Drafts"])
 
 
-def test_sync_may_see_the_new_version_first(tmp_path: Path, mail_server: MailServer) -> None:
-    holding = HoldingProxy(mail_server.imap_port)
-    rig = Rig(tmp_path / "data", mail_server, port=holding.port)
+def test_sync_may_see_the_new_version_first(rig: Rig) -> None:
     (one,) = rig.deliver("one", folder="Drafts", flags="\\Draft")
-    holding.withhold(b"APPENDUID")
+    rig.proxy.withhold(b"APPENDUID")
     warnings = list[str]()
     replacing = Thread(target=lambda: warnings.extend(replace(rig, one, version("two"))))
     replacing.start()
-    holding.wait_until_held()
+    rig.proxy.wait_until_withheld()
     rig.mirror()
     assert rig.id("two") != one
-    holding.let_go()
+    rig.proxy.go_on()
     replacing.join(10)
     assert (rig.id("two"), rig.here("Drafts")) == (one, {"two": DRAFT})
     # The connection is cut while the response is sent, which may hit the removal of the old version; a warning reports
     # it.
     assert rig.at_server("Drafts")["two"] == DRAFT
     assert rig.at_server("Drafts").keys() == {"two"} or warnings
-    rig.close()
-    holding.stop()
 
 
 # --- drafts, and messages that are not marked as such ---

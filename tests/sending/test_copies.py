@@ -23,21 +23,13 @@ from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
 from tests.servers.fault_proxy import FaultProxy
-from tests.servers.holding_proxy import HoldingProxy
 from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.servers.scripted_smtp import ScriptedSmtp
 
 
 @pytest.fixture
-def proxy(mail_server: MailServer) -> Iterator[HoldingProxy]:
-    made = HoldingProxy(mail_server.imap_port)
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def faults(mail_server: MailServer) -> Iterator[FaultProxy]:
+def proxy(mail_server: MailServer) -> Iterator[FaultProxy]:
     made = FaultProxy(mail_server.imap_port).start()
     yield made
     made.stop()
@@ -51,7 +43,7 @@ def desk(tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> I
     made.close()
 
 
-def test_killed_between_the_copy_and_its_record(tmp_path: Path, mail_server: MailServer, proxy: HoldingProxy) -> None:
+def test_killed_between_the_copy_and_its_record(tmp_path: Path, mail_server: MailServer, proxy: FaultProxy) -> None:
     user, bob = mail_server.fresh_user(), mail_server.fresh_user()
     appliance = RunningAppliance(tmp_path / "data").start()
     try:
@@ -60,13 +52,13 @@ def test_killed_between_the_copy_and_its_record(tmp_path: Path, mail_server: Mai
         proxy.withhold(b"APPENDUID")
         answer = appliance.ask("POST", f"/accounts/{account}/send", a_message(bob), Idempotency_Key=a_key())
         assert answer.data["status"] == "succeeded"
-        proxy.wait_until_held()
+        proxy.wait_until_withheld()
         appliance.kill()
-        proxy.let_go()
-        proxy.listen_for(b"SEARCH HEADER")
+        proxy.go_on()
+        proxy.commands.clear()
         assert len(mail_server.wait_for_messages(user, 1, "Sent")) == 1
         appliance.start()
-        wait_until(lambda: proxy.heard(b"SEARCH HEADER") == 1, lambda: "nobody looked for the copy", 10)
+        wait_until(lambda: proxy.count("SEARCH HEADER") == 1, lambda: "nobody looked for the copy", 10)
         wait_until(lambda: mirrored(appliance, account) == 1, lambda: "Sent is not mirrored", 10)
         items = appliance.ask("GET", f"/accounts/{account}/messages?folder=sent").data["items"]
         assert [item["id"] for item in items] == [answer.data["result"]["id"]]
@@ -135,11 +127,12 @@ def test_of_two_requests_with_one_key_the_copy_is_of_the_message_that_went(
 
 
 def test_a_copy_that_cannot_be_filed_is_a_warning_and_is_filed_later(
-    desk: Desk, clock: FakeClock, mail_server: MailServer, proxy: HoldingProxy
+    desk: Desk, clock: FakeClock, mail_server: MailServer, proxy: FaultProxy
 ) -> None:
     user, bob = mail_server.fresh_user(), mail_server.fresh_user()
     account = desk.connect(user, imap_port=proxy.port, smtp_port=mail_server.submission_port)
-    proxy.shut()
+    proxy.is_shut = True
+    proxy.cut_all()
     key = a_key()
     answer = desk.send(account, a_message(bob), key)
     assert (answer.status, answer.data["status"]) == (200, "succeeded")
@@ -149,7 +142,7 @@ def test_a_copy_that_cannot_be_filed_is_a_warning_and_is_filed_later(
     assert desk.send(account, a_message(bob), key).data["result"] == result(desk, account, operation)
     assert desk.message(account, answer.data["result"]["id"]).status == 200
 
-    proxy.open()
+    proxy.is_shut = False
     clock.advance(59)
     file_due(desk)
     assert mail_server.messages(user, "Sent") == []
@@ -165,13 +158,13 @@ def test_a_copy_that_cannot_be_filed_is_a_warning_and_is_filed_later(
 
 @pytest.mark.parametrize("fault", ["refused", "ours"])
 def test_a_copy_that_cannot_be_filed_holds_up_no_other(
-    desk: Desk, clock: FakeClock, mail_server: MailServer, faults: FaultProxy, fault: str
+    desk: Desk, clock: FakeClock, mail_server: MailServer, proxy: FaultProxy, fault: str
 ) -> None:
     user = mail_server.fresh_user()
-    account = desk.connect(user, imap_port=faults.port, smtp_port=mail_server.submission_port)
+    account = desk.connect(user, imap_port=proxy.port, smtp_port=mail_server.submission_port)
     store = desk.appliance.store
     if fault == "refused":
-        faults.refuse("APPEND", answer="NO Too large", times=1)
+        proxy.refuse("APPEND", answer="NO Too large", times=1)
     else:
         Fault(desk, "BEFORE UPDATE ON delivery_operations WHEN NEW.copy = 'filed' AND NEW.number = 1")
     for subject in ("first", "second"):
@@ -188,11 +181,12 @@ def result(desk: Desk, account: str, operation: str) -> dict[str, list[str]]:
 
 
 def test_waits_between_tries_grow_to_half_an_hour(
-    desk: Desk, clock: FakeClock, mail_server: MailServer, proxy: HoldingProxy
+    desk: Desk, clock: FakeClock, mail_server: MailServer, proxy: FaultProxy
 ) -> None:
     user = mail_server.fresh_user()
     account = desk.connect(user, imap_port=proxy.port, smtp_port=mail_server.submission_port)
-    proxy.shut()
+    proxy.is_shut = True
+    proxy.cut_all()
     desk.send(account, a_message(mail_server.fresh_user()))
     waits = [wait_of(desk, clock)]
     for _ in range(6):
@@ -228,10 +222,10 @@ def test_where_there_is_no_sent_folder_one_is_made(desk: Desk, mail_server: Mail
 
 
 @pytest.fixture
-def provider(faults: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> FaultProxy:
+def provider(proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> FaultProxy:
     """Return the IMAP server as one that files sent mail in Sent itself."""
     monkeypatch.setattr(sent_copies, "_SMTP_HOSTS", {"127.0.0.1"})
-    return faults
+    return proxy
 
 
 def sent_by(desk: Desk, account: str, smtp: ScriptedSmtp) -> tuple[str, str, bytes]:

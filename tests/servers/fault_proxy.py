@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from tests.servers.fault_rules import Faults, Passed
 from tests.servers.imap_commands import CommandReader, Line
+from tests.servers.listener import Listener, shut
 
 #: Answers to these (and the greeting) may tell capabilities, and have no literals.
 _BEFORE_LOGIN = ("CAPABILITY", "LOGIN", "AUTHENTICATE", "ID", "NOOP", "")
@@ -23,30 +24,25 @@ class FaultProxy(Faults):
     """Stands on `host`:`port`, after `start()`, before a server on the loopback interface."""
 
     host = "127.0.0.1"
-    port: int
 
     def __init__(self, target: int) -> None:
         super().__init__()
         self._target = target
         self._open: set[_Connection] = set()
-        self._threads: list[threading.Thread] = []
+        self._listener = Listener(self._serve, "fault-proxy")
+        self.port = self._listener.port
 
     def start(self) -> "FaultProxy":
         """Listen on a free port."""
-        self._listener = socket.create_server((self.host, 0), backlog=128)
-        self.port = self._listener.getsockname()[1]
-        self._begin(self._accept)
+        self._listener.start()
         return self
 
     def stop(self) -> None:
         """End all."""
         self.is_shut = True
-        _shut(self._listener)
         self.go_on()
         self.cut_all()
-        for thread in list(self._threads):
-            thread.join(10)
-        self._listener.close()
+        self._listener.stop()
 
     def cut_all(self) -> int:
         """End every connection that is open; how many they were."""
@@ -70,34 +66,18 @@ class FaultProxy(Faults):
             self.cuts += is_fault
             self._changed.notify_all()
 
-    def _begin(self, function: Callable[[], None]) -> None:
-        thread = threading.Thread(target=function, name="fault-proxy", daemon=True)
-        with self._changed:
-            self._threads = [each for each in self._threads if each.is_alive()] + [thread]
-            thread.start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            self.accepted += 1
-            server = None if self.is_shut else self._reach_server()
-            if server is None:
-                client.close()
-                continue
+    def _serve(self, client: socket.socket) -> None:
+        self.accepted += 1
+        if self.is_shut:
+            return
+        with socket.create_connection((self.host, self._target), timeout=10) as server:
             connection = _Connection(self, client, server)
             with self._changed:
                 self._open.add(connection)
-            self._begin(connection.pass_commands)
-            self._begin(connection.pass_answers)
-
-    def _reach_server(self) -> socket.socket | None:
-        try:
-            return socket.create_connection((self.host, self._target), timeout=10)
-        except OSError:
-            return None
+            answers = threading.Thread(target=connection.pass_answers, name="fault-proxy", daemon=True)
+            answers.start()
+            connection.pass_commands()
+            answers.join()
 
 
 class _Connection:
@@ -114,13 +94,11 @@ class _Connection:
         self._last_tag: bytes | None = None  # of the command that is carried out and not answered
         self._is_refused = False  # the rest of a command, which nobody is to hear
         self._kept_back = b""  # an answer whose line has not ended
-        self._left = 2
-        self._leaving = threading.Lock()
 
     def close(self) -> None:
         """End both sides."""
-        _shut(self._client)
-        _shut(self._server)
+        shut(self._client)
+        shut(self._server)
 
     def pass_commands(self) -> None:
         """The client's side."""
@@ -143,14 +121,6 @@ class _Connection:
         finally:
             self._proxy.ended(self, is_fault)  # first, so that whoever sees the end sees it counted
             self.close()
-            self._leave()
-
-    def _leave(self) -> None:
-        with self._leaving:
-            self._left -= 1
-            if not self._left:
-                self._client.close()
-                self._server.close()
 
     def _send_commands(self, data: bytes) -> None:
         for piece in self._reader.feed(data):
@@ -201,10 +171,3 @@ class _Connection:
         target.sendall(allowed)
         if len(allowed) < len(data):
             raise _CutError
-
-
-def _shut(connection: socket.socket) -> None:
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass

@@ -58,7 +58,8 @@ class Faults:
         self._shown: frozenset[str] | None = None
         self._strips_codes = False
         self._changes: list[tuple[re.Pattern[bytes], Callable[[re.Match[bytes]], bytes]]] = []
-        self._stalled = False
+        self._stalled = self._is_withholding = False
+        self._withheld: bytes | None = None
         self._refusals: list[_Rule] = []
         self._cut_rules: list[_Rule] = []
         self._budget: tuple[int, bool] | None = None
@@ -90,6 +91,15 @@ class Faults:
         """Say something else wherever the server says this, within one piece of data: for short answers."""
         self._changes.append((re.compile(pattern, re.IGNORECASE), change))
 
+    def withhold(self, answer: bytes) -> None:
+        """Keep back the next answer that has this in it. The client never hears it: `go_on` ends its connection."""
+        with self._changed:
+            self._withheld = answer
+
+    def wait_until_withheld(self) -> None:
+        """Return when an answer is kept back."""
+        self.wait_for(lambda faults: faults._is_withholding, 60)
+
     def cut_at(self, pattern: str, *, moment: Moment = "before", times: float = 1) -> None:
         """End the connection at such a command: before the server hears it, or after it has carried it out.
 
@@ -119,7 +129,7 @@ class Faults:
     def go_on(self) -> None:
         """Pass on again, also what was held back."""
         with self._changed:
-            self._stalled = False
+            self._stalled = self._is_withholding = False
             self._changed.notify_all()
 
     # --- what a test asks ---
@@ -176,7 +186,13 @@ class Faults:
             return data[: max(left, 0)]
 
     def rewritten(self, data: bytes, tells_capabilities: bool) -> bytes:
-        """An answer as the client is to see it."""
+        """An answer as the client is to see it. Raises OSError for one that is withheld."""
+        with self._changed:
+            if self._withheld is not None and self._withheld in data:
+                self._withheld, self._is_withholding = None, True
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: not self._is_withholding)
+                raise ConnectionAbortedError
         if self._strips_codes and b"[" in data:
             data = _RESPONSE_CODES.sub(b"", data)
         for pattern, change in self._changes:

@@ -3,10 +3,8 @@
 import itertools
 import threading
 from collections.abc import Callable, Collection
-from typing import Literal
 
 from tests.servers.gmail_folders import (
-    AWAY,
     DRAFT,
     FIXED,
     FLAG_OF,
@@ -36,16 +34,14 @@ _OWN: tuple[tuple[str, str | None, Place, str], ...] = (
 class Changes:
     """One account's messages and folders. What is more than one step is done holding `lock`.
 
-    Settings of Gmail, as `ImapSettings` of its API has them: `auto_expunge`: what is marked as deleted is expunged at
-    once; `expunge_behavior`: what becomes of a message that is expunged where it was last shown.
+    As accounts are that nobody has set up otherwise: what is marked as deleted is expunged at once, and what is
+    expunged where it was last shown is archived.
     """
 
     def __init__(self, address: str, *, prefix: str = "[Gmail]", names: dict[str, str] | None = None) -> None:
         self.address, self.prefix = address, prefix
         #: Other addresses that it may send as ("Send mail as", in Gmail's settings).
         self.aliases: set[str] = set()
-        self.auto_expunge = True
-        self.expunge_behavior: Literal["archive", "trash", "deleteForever"] = "archive"
         #: Whether a message in trash or spam still has its labels, which no folder shows then. Both are told of
         #: (github.com/mscdex/node-imap/issues/71).
         self.keeps_labels_in_trash = False
@@ -85,10 +81,6 @@ class Changes:
     ) -> None:
         """Add and remove labels, or make them these."""
         with self.lock:
-            for name in add:
-                if name.lower() in AWAY:
-                    self.put(letter, AWAY[name.lower()])
-                    return
             gone = {self._label(name) for name in remove if self._is_known(name)}
             new = {self._label(name) for name in add}
             labels = (letter.labels if to is None else {self._label(name) for name in to}) - gone | new
@@ -132,21 +124,9 @@ class Changes:
             self.letters.pop(letter.number, None)
             self._settle(letter)
 
-    def mark_deleted(self, letter: Letter, folder: Folder, *, is_deleted: bool = True) -> None:
-        """Set or take \\Deleted, which a message has in one folder only; on an account as most are it goes at once."""
-        with self.lock:
-            if is_deleted == (folder in letter.deleted):
-                return
-            (letter.deleted.add if is_deleted else letter.deleted.discard)(folder)
-            if is_deleted and self.auto_expunge:
-                self.expunge(letter, folder)
-            else:
-                self._settle(letter, flags=True)
-
     def expunge(self, letter: Letter, folder: Folder) -> None:
         """Expunged in a folder with a label, a message loses the label; in trash and spam it is gone for good."""
         with self.lock:
-            letter.deleted.discard(folder)
             if folder.place != "all":
                 self.remove(letter)
                 return
@@ -154,13 +134,7 @@ class Changes:
                 self.expunged_in_all_mail += 1
             else:
                 letter.labels = letter.labels - {folder.label}  # also where Gmail gives it, as from Sent
-            is_last = not any(each.is_shown and each.label for each in letter.uids if each is not folder)
-            if is_last and self.expunge_behavior == "trash":
-                self.put(letter, "trash")
-            elif is_last and self.expunge_behavior == "deleteForever":
-                self.remove(letter)
-            else:
-                self._settle(letter, flags=True)
+            self._settle(letter, flags=True)
 
     def add_to(self, letter: Letter, target: Folder, source: Folder | None = None) -> int:
         """Copy a message to a folder; moved out of `source`, if that is given. Its UID there."""
@@ -172,9 +146,6 @@ class Changes:
                 if letter.place != "all":
                     self.put(letter, "all")
                 self.relabel(letter, remove=lost)
-            elif target.label in FIXED:  # a client may put a message there, and no label
-                letter.place, letter.labels = "all", letter.labels | {target.label}
-                self._settle(letter, flags=True)
             else:
                 self.relabel(letter, add=(target.label,), remove=lost)
             return letter.uids[target]
@@ -203,7 +174,6 @@ class Changes:
                     folder.uidnext += 1
             elif uid is not None:
                 del folder.members[letter.uids.pop(folder)]
-                letter.deleted.discard(folder)
             else:
                 continue
             folder.modseq = self._modseq

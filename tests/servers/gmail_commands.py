@@ -5,10 +5,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from tests.servers import gmail_fetch, gmail_search
+from tests.servers import gmail_fetch
 from tests.servers.gmail_folder_commands import FolderCommands, Refused
 from tests.servers.gmail_folders import FIXED, Letter
 from tests.servers.gmail_mailbox import GmailMailbox
+from tests.servers.gmail_threads import message_id_of
 from tests.servers.gmail_view import View
 from tests.servers.gmail_words import Unreadable, Word, chosen, name_of, number_set, text_of, texts_of
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _BATCH = 100  # messages in one piece of a long answer
 _DATE = re.compile(r" ?(\d{1,2})-(\w{3})-(\d{4}) (\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_BY_NUMBER = ("FETCH", "STORE", "SEARCH", "COPY", "MOVE")
+_BY_UID = ("FETCH", "STORE", "SEARCH", "COPY", "MOVE", "EXPUNGE")
 Say = Callable[..., None]
 
 __all__ = ["Commands", "Refused"]
@@ -38,10 +39,9 @@ class Commands(FolderCommands):
     def carry_out(self, tag: str, verb: str, arguments: list[Word], *, by_uid: bool) -> str:
         """Carry a command out; what stands behind its OK. Raises Refused, and Unreadable."""
         act = getattr(self, f"do_{verb.lower().replace('-', '_')}", None)
-        if act is None or (by_uid and verb not in (*_BY_NUMBER, "EXPUNGE")):
+        if act is None or by_uid is not (verb in _BY_UID):  # messages are named by UID alone
             raise Unreadable
         self._tag = tag
-        self._by_uid = by_uid
         told: str = act(arguments)
         return told or "Success"
 
@@ -50,30 +50,26 @@ class Commands(FolderCommands):
     def do_fetch(self, arguments: list[Word]) -> str:
         """FETCH; with CHANGEDSINCE those that changed since that mod-sequence (RFC 7162 3.1.4.1)."""
         view = self._selected()
-        numbers, asked = text_of(arguments[0]), gmail_fetch.items_of(arguments[1])
+        numbers, asked = text_of(arguments[0]), arguments[1]
         modifier = [each.upper() for each in texts_of(arguments[2])] if len(arguments) > 2 else []
         since = int(modifier[1]) if modifier[:1] == ["CHANGEDSINCE"] else None
         if "VANISHED" in modifier:
             raise Unreadable  # no QRESYNC
-        is_modseq = since is not None or b"MODSEQ" in [each.upper() for each in asked if isinstance(each, bytes)]
+        is_modseq = since is not None or "MODSEQ" in map(str.upper, texts_of(asked))
         view.told_modseqs = view.told_modseqs or is_modseq
-        items = gmail_fetch.items(asked, with_uid=self._by_uid, with_modseq=is_modseq)
+        items = gmail_fetch.items(asked, with_modseq=is_modseq)
         uids = self._uids(numbers)
         for start in range(0, len(uids), _BATCH):
-            self._say(*self._fetched(view, uids[start : start + _BATCH], items, since, reads=gmail_fetch.reads(asked)))
+            self._say(*self._fetched(view, uids[start : start + _BATCH], items, since))
         return ""
 
-    def _fetched(
-        self, view: View, uids: list[int], items: list[gmail_fetch.Item], since: int | None, *, reads: bool
-    ) -> list[bytes]:
+    def _fetched(self, view: View, uids: list[int], items: list[gmail_fetch.Item], since: int | None) -> list[bytes]:
         answers = []
         with self.box.lock:
             for uid in uids:
                 letter = view.folder.members.get(uid)
                 if letter is None or (since is not None and letter.modseq <= since):
                     continue
-                if reads and view.is_writable and "\\Seen" not in letter.kept_flags:
-                    self.box.reflag(letter, add=("\\Seen",))
                 answers.append(gmail_fetch.answer(view.number(uid), letter, view.folder, items))
         return answers
 
@@ -84,14 +80,13 @@ class Commands(FolderCommands):
         if isinstance(arguments[0], bytes) and arguments[0].upper() == b"RETURN":
             returned = [each.upper() for each in texts_of(arguments[1])] or ["ALL"]
             arguments = arguments[2:]
+        test, members = _test([text_of(each) for each in arguments]), view.folder.members
         with self.box.lock:
-            found = [
-                uid if self._by_uid else view.number(uid) for uid in gmail_search.matching(self.box, view, arguments)
-            ]
+            found = [uid for uid in view.uids if uid in members and test(members[uid])]
         if returned is None:
             self._say(" ".join(["* SEARCH", *map(str, found)]))
         else:
-            self._say(f'* ESEARCH (TAG "{self._tag}"){" UID" if self._by_uid else ""}{_esearch(returned, found)}')
+            self._say(f'* ESEARCH (TAG "{self._tag}") UID{_esearch(returned, found)}')
         return "SEARCH completed (Success)"
 
     # --- changing ---
@@ -120,10 +115,11 @@ class Commands(FolderCommands):
             self.box.relabel(letter, add, remove, to=None if sign else names + own)
             return
         flags = {_spelled(text_of(each)) for each in given}
-        before = letter.flags(view.folder)
+        before = letter.flags()
         after = before | flags if sign == "+" else before - flags if sign == "-" else frozenset(flags)
         self.box.reflag(letter, after - before, before - after)
-        self.box.mark_deleted(letter, view.folder, is_deleted="\\Deleted" in after)
+        if "\\Deleted" in after:  # has it in this folder alone, and goes at once
+            self.box.expunge(letter, view.folder)
 
     def _tell_stored(self, view: View, letter: Letter, uid: int, what: str, *, is_silent: bool) -> None:
         if letter.uids.get(view.folder) != uid:
@@ -162,15 +158,9 @@ class Commands(FolderCommands):
             return "No messages copied. (Success)"
         return f"[COPYUID {target.uidvalidity} {number_set(old)} {number_set(new)}] (Success)"
 
-    def do_expunge(self, arguments: list[Word]) -> str:
-        """EXPUNGE, or UID EXPUNGE (RFC 4315 2.1)."""
-        view = self._writable()
-        uids = self._uids(text_of(arguments[0])) if self._by_uid else list(view.uids)
-        with self.box.lock:
-            for uid in uids:
-                letter = view.folder.members.get(uid)
-                if letter is not None and view.folder in letter.deleted:
-                    self.box.expunge(letter, view.folder)
+    def do_expunge(self, _: list[Word]) -> str:
+        """UID EXPUNGE (RFC 4315 2.1): nothing is left to be done."""
+        self._writable()
         return ""
 
     def do_append(self, arguments: list[Word]) -> str:
@@ -190,10 +180,22 @@ class Commands(FolderCommands):
 
     def _uids(self, numbers: str) -> list[int]:
         """The messages that a set names, as far as the client has been told of them."""
-        view = self._selected()
-        if self._by_uid:
-            return chosen(numbers, view.uids)
-        return [view.uids[number - 1] for number in chosen(numbers, range(1, len(view.uids) + 1))]
+        return chosen(numbers, self._selected().uids)
+
+
+def _test(keys: list[str]) -> Callable[[Letter], bool]:
+    """What SEARCH looks for, as far as it is asked: ALL, HEADER Message-ID and X-GM-MSGID.
+
+    (developers.google.com/workspace/gmail/imap/imap-extensions)
+    """
+    match [keys[0].upper(), *keys[1:]]:
+        case ["ALL"]:
+            return lambda _: True
+        case ["HEADER", "Message-ID", text]:
+            return lambda letter: message_id_of(letter.source) == text.strip("<> ")
+        case ["X-GM-MSGID", number]:
+            return lambda letter: letter.number == int(number)
+    raise Unreadable
 
 
 def _esearch(returned: list[str], found: list[int]) -> str:

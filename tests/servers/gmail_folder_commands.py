@@ -7,7 +7,7 @@ from typing import NoReturn
 from tests.servers.gmail_folders import Folder
 from tests.servers.gmail_mailbox import GmailMailbox
 from tests.servers.gmail_view import View
-from tests.servers.gmail_words import Word, name_of, text_of, texts_of, written_name
+from tests.servers.gmail_words import Word, name_of, texts_of, written_name
 
 _FLAGS = "\\Answered \\Flagged \\Draft \\Deleted \\Seen $Forwarded $NotPhishing $Phishing"
 
@@ -23,7 +23,6 @@ class FolderCommands:
         self.box, self._say = box, say
         self.view: View | None = None
         self._tag = ""
-        self._by_uid = False
 
     # --- selecting ---
 
@@ -53,35 +52,11 @@ class FolderCommands:
             )
         return f"[READ-{'WRITE' if is_writable else 'ONLY'}] {name} selected. (Success)"
 
-    def do_unselect(self, _: list[Word]) -> str:
-        """UNSELECT (RFC 3691)."""
-        self.view = None
-        return "Returned to authenticated state. (Success)"
-
-    def do_close(self, _: list[Word]) -> str:
-        """CLOSE, which expunges."""
-        view = self._selected()
-        with self.box.lock:
-            for letter in list(view.folder.members.values()) if view.is_writable else ():
-                if view.folder in letter.deleted:
-                    self.box.expunge(letter, view.folder)
-        return self.do_unselect([])
-
-    def do_check(self, _: list[Word]) -> str:
-        """CHECK."""
-        return ""
-
     # --- telling ---
 
     def do_namespace(self, _: list[Word]) -> str:
         """NAMESPACE (RFC 2342)."""
         self._say('* NAMESPACE (("" "/")) NIL NIL')
-        return ""
-
-    def do_enable(self, arguments: list[Word]) -> str:
-        """ENABLE (RFC 5161): CONDSTORE only."""
-        words = [each for each in map(str.upper, map(text_of, arguments)) if each == "CONDSTORE"]
-        self._say(" ".join(["* ENABLED", *words]))
         return ""
 
     def do_list(self, arguments: list[Word]) -> str:
@@ -95,16 +70,6 @@ class FolderCommands:
                     self._say(f'* LIST ({" ".join(self._attributes(path, folder))}) "/" {written_name(path)}')
                     if status and folder is not None:
                         self._say(_status(folder, status))
-        return ""
-
-    do_xlist = do_list
-
-    def do_lsub(self, arguments: list[Word]) -> str:
-        """LSUB: all that are shown."""
-        pattern = _pattern(name_of(arguments[0]) + name_of(arguments[1]))
-        for path, folder in self._listed():
-            if folder is not None and pattern.fullmatch(path):
-                self._say(f'* LSUB () "/" {written_name(path)}')
         return ""
 
     def do_status(self, arguments: list[Word]) -> str:
@@ -126,42 +91,6 @@ class FolderCommands:
         words = ["\\HasChildren" if has_children else "\\HasNoChildren"]
         words += ["\\Noselect"] if folder is None else [folder.attribute] if folder.attribute else []
         return sorted(words)
-
-    # --- changing ---
-
-    def do_create(self, arguments: list[Word]) -> str:
-        """CREATE makes a label."""
-        name = name_of(arguments[0]).rstrip("/")
-        if name.lower() in (path.lower() for path in self.box.folders):
-            raise Refused("NO [ALREADYEXISTS] Duplicate folder name " + name + " (Failure)")
-        self._refuse_own(name)
-        self.box.make_label(name)
-        return ""
-
-    def do_delete(self, arguments: list[Word]) -> str:
-        """DELETE removes the label; the messages stay."""
-        folder = self._folder(arguments[0], "[NONEXISTENT] Unknown Mailbox (Failure)")
-        self._refuse_own(folder.path)
-        self.box.remove_label(folder.path)
-        return ""
-
-    def do_rename(self, arguments: list[Word]) -> str:
-        """RENAME gives the label another name."""
-        folder = self._folder(arguments[0], "[NONEXISTENT] Unknown Mailbox (Failure)")
-        self._refuse_own(folder.path)
-        self._refuse_own(name_of(arguments[1]))
-        self.box.rename_label(folder.path, name_of(arguments[1]))
-        return ""
-
-    def do_subscribe(self, _: list[Word]) -> str:
-        """SUBSCRIBE: all folders are."""
-        return ""
-
-    do_unsubscribe = do_subscribe
-
-    def _refuse_own(self, path: str) -> None:
-        if path.upper() == "INBOX" or path.split("/")[0] == self.box.prefix:
-            raise Refused("NO [CANNOT] Invalid folder name: " + path + " (Failure)")
 
     # --- what others need ---
 

@@ -12,12 +12,11 @@ FLAG_OF = {STARRED: "\\Flagged", DRAFT: "\\Draft"}
 FIXED = frozenset({SENT, DRAFT})
 LABEL_OF = {flag: label for label, flag in FLAG_OF.items()}
 SYSTEM = {name.lower(): name for name in (INBOX, SENT, IMPORTANT, STARRED, DRAFT)} | {"\\drafts": DRAFT}
-AWAY: dict[str, Place] = {"\\trash": "trash", "\\spam": "spam"}
 
 
 @dataclass(eq=False)
 class Letter:
-    """A message. `uids`: what it is called in each folder that shows it; `deleted`: where it has \\Deleted."""
+    """A message. `uids`: what it is called in each folder that shows it."""
 
     number: int
     thread: int
@@ -30,12 +29,9 @@ class Letter:
     #: The mod-sequence when its flags last changed; labels are no flags.
     flagged_at: int = 0
     uids: "dict[Folder, int]" = field(default_factory=dict, repr=False)
-    deleted: "set[Folder]" = field(default_factory=set, repr=False)
 
-    def flags(self, folder: "Folder | None" = None) -> frozenset[str]:
-        """Its flags, as that folder tells them."""
-        also = {FLAG_OF[label] for label in self.labels & FLAG_OF.keys()}
-        return frozenset(self.kept_flags | also | ({"\\Deleted"} if folder in self.deleted else set()))
+    def flags(self) -> frozenset[str]:
+        return frozenset(self.kept_flags | {FLAG_OF[label] for label in self.labels & FLAG_OF.keys()})
 
 
 @dataclass(eq=False)

@@ -155,12 +155,6 @@ class GmailMailbox(Changes):
         with self.lock:
             return next(folder for folder in self.folders.values() if folder.attribute == attribute)
 
-    def found(self, message_id: str) -> list[int]:
-        """The messages with this Message-ID, wherever they lie."""
-        with self.lock:
-            wanted = message_id.strip("<>")
-            return [number for number, each in self.letters.items() if message_id_of(each.source) == wanted]
-
     def contents(self) -> dict[str, dict[int, int]]:
         """Path to UID to X-GM-MSGID, of every folder that is shown."""
         with self.lock:

@@ -66,7 +66,7 @@ class View:
             if uid is None or self.own.get(letter) == letter.modseq:
                 continue
             if with_labels or letter.flagged_at >= since:
-                flags = " ".join(sorted(letter.flags(self.folder)))
+                flags = " ".join(sorted(letter.flags()))
                 modseq = f" MODSEQ ({letter.modseq})" if self.told_modseqs else ""
                 lines.append(f"* {self.number(uid)} FETCH (UID {uid} FLAGS ({flags}){modseq})")
         return lines

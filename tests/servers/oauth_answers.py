@@ -136,7 +136,6 @@ class Answers:
             "device": lambda values: _html(oauth_pages.device(values.get("user_code", ""), self._server.person)),
             "typed": self._typed_code,
             "userinfo": self._userinfo,
-            "introspect": self._introspect,
         }
         with self._lock:
             return acts[asked.what](asked.values) if asked.what in acts else Answer(404)
@@ -277,17 +276,6 @@ class Answers:
         if grant is None:
             return _json(401, {"error": "invalid_token", "error_description": WORDS})
         return _json(200, {"sub": "1", "email": grant.person, "email_verified": True})
-
-    def _introspect(self, values: Mapping[str, str]) -> Answer:
-        """RFC 7662 2.2; the token comes as a form, a query, or as a bearer's."""
-        token = values.get("token") or values.get("authorization", "").removeprefix("Bearer ")
-        found = self._access.get(token)
-        if self.holder(token) is None or found is None:
-            return _json(200, {"active": False})
-        person = found.grant.person
-        left = int(found.until - time.monotonic())
-        facts = {"username": person, "email": person, "scope": " ".join(found.scopes), "expires_in": left}
-        return _json(200, {"active": True, **facts})
 
     # --- what it keeps ---
 

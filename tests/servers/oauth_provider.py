@@ -6,7 +6,7 @@ It plays Google or Microsoft, as their documents have it:
                   people may untick what they are asked for, an ID token with the email
     Microsoft ... learn.microsoft.com/entra/identity-platform/v2-oauth2-auth-code-flow: every refresh gives another
                   refresh token, the one before stays good; a token is for one resource; refusals are AADSTS numbers
-    both ........ RFC 6749, 7636 (S256 only), 8628, 7662
+    both ........ RFC 6749, 7636 (S256 only), 8628
 
 Tests script it: who signs in, what is refused, when nobody answers. Whatever it says in words has `WORDS` in it, so
 that a test can see that nobody quotes it.
@@ -40,8 +40,6 @@ _KINDS = {
     ("GET", "/device"): "device",
     ("POST", "/device"): "typed",
     ("GET", "/userinfo"): "userinfo",
-    ("POST", "/introspect"): "introspect",
-    ("GET", "/introspect"): "introspect",
 }
 
 

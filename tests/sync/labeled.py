@@ -73,6 +73,6 @@ def expected(box: GmailMailbox) -> tuple[dict[tuple[str, int | None, int], Known
                 if folder.label is not None and folder.is_shown:
                     shown.setdefault(folder.path, set()).add(letter.number)
                 elif folder.label is None:
-                    told = frozenset(map(folder_roles.canonical_label, letter.labels)) | letter.flags(folder)
+                    told = frozenset(map(folder_roles.canonical_label, letter.labels)) | letter.flags()
                     lying[folder.path, uid, letter.number] = (letter.thread, told)
         return lying, shown

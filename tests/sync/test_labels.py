@@ -81,9 +81,12 @@ def test_labels_get_other_names_and_go(store: Store, gmail: Gmail, box: GmailMai
         box.make_label("Empty")
         mirror.wait_until_same()
         assert mirror.ids() == ids
-        paths = {folder.path for folder in store.folders.list(mirror.account_id)}
-        assert paths >= {"Jobs", "Jobs/2024", "Empty"}
-        assert not paths & {"Work", "Work/2024", "Home"}
+
+        def changed() -> bool:
+            paths = {folder.path for folder in store.folders.list(mirror.account_id)}
+            return paths >= {"Jobs", "Jobs/2024", "Empty"} and not paths & {"Work", "Work/2024", "Home"}
+
+        mirror.wait_for(changed, "the folders")
 
 
 @pytest.mark.parametrize("renamed", [True, False])
