@@ -5,9 +5,11 @@ import ssl
 import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any
+
+from tests.servers.listener import Listener
 
 
 @dataclass(frozen=True)
@@ -76,26 +78,21 @@ class RecordingServer:
             self.stopping.wait(0.01)
 
     def __enter__(self) -> "RecordingServer":
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        if self.context is not None:
-            self._server.socket = self.context.wrap_socket(
-                self._server.socket, server_side=True, do_handshake_on_connect=False
-            )
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="recording server")
-        self._thread.start()
+        handler = _handler(self)
+        self._server: Listener = Listener(
+            lambda connection: handler(connection, ("127.0.0.1", 0), self._server), "recording server", self.context
+        )
+        self._server.start()
         return self
 
     @property
     def url(self) -> str:
         """The address of the server."""
-        return f"{'https' if self.context else 'http'}://127.0.0.1:{self._server.server_address[1]}"
+        return f"{'https' if self.context else 'http'}://127.0.0.1:{self._server.port}"
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.stopping.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.stop()
 
 
 def _handler(server: RecordingServer) -> type[BaseHTTPRequestHandler]:
@@ -121,12 +118,6 @@ def _handler(server: RecordingServer) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(payload)))
             self.end_headers()
             self.wfile.write(payload)
-
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except OSError:
-                pass  # A client that does not like our certificate goes away.
 
         def log_message(self, *_: object) -> None:
             pass

@@ -1,7 +1,7 @@
 """Attachments and raw messages are saved complete, under safe names, and never over an existing file."""
 
-import http.server
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +11,7 @@ import pytest
 from mailbox_appliance.cli.files import safe_file_name
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
+from tests.servers.listener import Listener
 
 IN = "/accounts/acc_1/messages/msg_1"
 FILE = f"{IN}/attachments/att_1"
@@ -163,23 +164,12 @@ def test_into_a_folder_it_goes_under_its_own_name(client_of: CommandLine, server
 def breaking_server() -> Iterator[str]:
     """A server that announces more bytes than it sends; its address."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", "1000000")
-            self.end_headers()
-            self.wfile.write(b"x" * 300_000)
+    def handle(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 300_000)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with Listener(handle) as server:
+        yield f"http://127.0.0.1:{server.port}"
 
 
 def test_what_breaks_off_is_not_saved(cli: CommandLine, breaking_server: str, here: Path) -> None:

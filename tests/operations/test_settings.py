@@ -3,7 +3,6 @@
 import http.client
 import logging
 import socket
-import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from mailbox_appliance.remote.errors import RemoteFault
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.connected import ConnectedMailbox
 from tests.operations.listened import served
+from tests.servers.certificates import any_certificate
 from tests.servers.desk import Desk, a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
@@ -337,9 +337,7 @@ def test_where_https_is_offered_and_how_long_browsers_keep_to_it(
 
 def kept_to(url: str) -> str | None:
     """What an answer over HTTPS tells browsers about keeping to it."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    connection = http.client.HTTPSConnection(urlsplit(url).netloc, timeout=10, context=context)
+    connection = http.client.HTTPSConnection(urlsplit(url).netloc, timeout=10, context=any_certificate())
     connection.request("GET", "/healthz")
     found = connection.getresponse().headers["Strict-Transport-Security"]
     connection.close()

@@ -4,7 +4,6 @@ import dataclasses
 import logging
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +14,9 @@ import pytest
 
 from mailbox_appliance.model.accounts import Connection, Endpoint, Security
 from mailbox_appliance.remote.login_check import ANSWER_AFTER, SignInFailed, check_logins
-from tests.servers.certificates import make_certificates
+from tests.servers.certificates import server_context
 from tests.servers.dovecot import MailServer
+from tests.servers.listener import Listener
 
 
 def connection(server: MailServer, user: str) -> Connection:
@@ -58,62 +58,35 @@ def test_every_fault_is_told(
     assert "secret" not in str(caught.value)
 
 
-class Stranger:
+def stranger(first: bytes = b"", each: bytes = b"", context: ssl.SSLContext | None = None) -> Listener:
     """A program at a loopback port that is no mail server: it says `first`, then `each` to every line; or hangs up."""
 
-    def __init__(self, first: bytes = b"", each: bytes = b"", context: ssl.SSLContext | None = None) -> None:
-        self._first, self._each, self._context = first, each, context
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._listener.getsockname()[1])
-        threading.Thread(target=self._accept, daemon=True).start()
+    def talk(connection: socket.socket) -> None:
+        if first or each:
+            connection.sendall(first)
+            while connection.recv(1000):
+                connection.sendall(each)
 
-    def close(self) -> None:
-        """Listen no more."""
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
-
-    def _talk(self, connection: socket.socket) -> None:
-        with connection:
-            try:
-                if self._context is not None:
-                    connection = self._context.wrap_socket(connection, server_side=True)
-                if not self._first and not self._each:
-                    return
-                connection.sendall(self._first)
-                while connection.recv(1000):
-                    connection.sendall(self._each)
-            except OSError:
-                pass
+    return Listener(talk, "stranger", context)
 
 
 @contextmanager
 def strangers(folder: Path) -> Iterator[dict[str, tuple[int, Security]]]:
     """Ports of loopback where no mail server is, by what is there; and how they are asked."""
-    make_certificates(folder)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "server.pem", folder / "server.key")
     with ExitStack() as opened:
         silent = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
         with socket.create_server(("127.0.0.1", 0)) as listener:
             closed = int(listener.getsockname()[1])
         made = {
-            "hangs up": Stranger(),
-            "ssh": Stranger(b"SSH-2.0-OpenSSH_9.6\r\n", b"no\r\n"),
-            "ftp": Stranger(b"220 ready\r\n", b"500 what?\r\n"),
-            "too many": Stranger(b"421 Too many connections\r\n", b"421 no\r\n"),
-            "web": Stranger(b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+            "hangs up": stranger(),
+            "ssh": stranger(b"SSH-2.0-OpenSSH_9.6\r\n", b"no\r\n"),
+            "ftp": stranger(b"220 ready\r\n", b"500 what?\r\n"),
+            "too many": stranger(b"421 Too many connections\r\n", b"421 no\r\n"),
+            "web": stranger(b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"),
         }
-        web = Stranger(b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", context)
+        web = stranger(b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", server_context(folder))
         for each in (*made.values(), web):
-            opened.callback(each.close)
+            opened.enter_context(each)
         ports: dict[str, tuple[int, Security]] = {name: (each.port, "none") for name, each in made.items()}
         ports |= {"closed": (closed, "none"), "silent": (int(silent.getsockname()[1]), "none")}
         ports |= {"https": (web.port, "tls"), "plain, asked by TLS": (made["ssh"].port, "tls")}

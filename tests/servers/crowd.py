@@ -28,7 +28,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-MANNERS = ("silent", "half-hello", "garbage", "slow-header", "slow-body", "slow-reader")
+from tests.servers.certificates import any_certificate
+
 _PATIENCE = 60.0
 _TURN, _DRIP = 0.05, 1.0
 _COMES_BACK = (5.0, 15.0)  # seconds after it was closed: more of them is a flood, which this is not
@@ -217,10 +218,7 @@ class _Program:
         self.by_number: dict[int, _Client] = {}
         self.opened = self.closed = self.refused = 0
         self.statuses: Counter[str] = Counter()
-        self.context: ssl.SSLContext | None = None
-        if place.scheme == "https":
-            self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            self.context.check_hostname, self.context.verify_mode = False, ssl.CERT_NONE
+        self.context = any_certificate() if place.scheme == "https" else None
         self.words = _words(place.netloc, plan)
         manners = [manner for manner, count in plan.members.items() for _ in range(count)]
         self.chance.shuffle(manners)
@@ -270,11 +268,9 @@ def _words(netloc: str, plan: Plan) -> dict[str, bytes]:
 
 
 def _client_hello() -> bytes:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     outgoing = ssl.MemoryBIO()
     try:
-        context.wrap_bio(ssl.MemoryBIO(), outgoing).do_handshake()
+        any_certificate().wrap_bio(ssl.MemoryBIO(), outgoing).do_handshake()
     except ssl.SSLWantReadError:
         pass
     return outgoing.read()

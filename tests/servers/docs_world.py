@@ -11,7 +11,6 @@ import pty
 import re
 import select
 import shutil
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance.demo import imap_server, mail, maildir, smtp_server
-from tests.servers.certificates import make_certificates
+from tests.servers.certificates import make_certificates, server_context
 
 #: The home directory inside; the page's folder is bound there, so that a copy of a home works everywhere.
 HOME = "/media"
@@ -222,8 +221,7 @@ async def _serve_mail(folder: Path) -> None:
         "imap": await imap_server.start_imap_server(folder / "mail", passwords),
         "smtp": await smtp_server.start_smtp_server(folder / "mail", passwords),
     }
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(folder / "tls" / "server.pem", folder / "tls" / "server.key")
+    context = server_context(folder / "tls")
     for port, name in _PORTS.items():
         plain = servers[name].sockets[0].getsockname()[1]
 

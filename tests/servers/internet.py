@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.servers.certificates import make_certificates
+from tests.servers.certificates import make_certificates, server_context
 from tests.servers.names import Names, NameServer
 
 #: Set inside.
@@ -134,10 +134,7 @@ class _Server(ThreadingHTTPServer):
 
 
 def _server(web: Web, folder: Path) -> _Server:
-    contexts = {}
-    for kind in ("right", "other"):
-        contexts[kind] = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        contexts[kind].load_cert_chain(folder / kind / "server.pem", folder / kind / "server.key")
+    contexts = {kind: server_context(folder / kind) for kind in ("right", "other")}
 
     def choose(sock: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
         sock.context = contexts["other" if name in web.misnamed else "right"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.certificates import make_certificates
+from tests.servers.certificates import server_context
 from tests.servers.mailboxes import wait_until
 from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.servers.smtp_script import CLOSE, DROP, Action, Delay, Keep, Lose, Stall, Step
@@ -139,10 +139,7 @@ def test_a_drop_is_a_reset(scripted_smtp: ScriptedSmtp) -> None:
 
 
 def test_starttls(tmp_path: Path) -> None:
-    make_certificates(tmp_path)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
-    server = ScriptedSmtp(tls=context).start()
+    server = ScriptedSmtp(tls=server_context(tmp_path)).start()
     with smtplib.SMTP("localhost", server.port, timeout=10) as client:
         client.starttls(context=ssl.create_default_context(cafile=str(tmp_path / "ca.pem")))
         client.login(ALICE, "secret")

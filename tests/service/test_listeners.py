@@ -30,6 +30,7 @@ from mailbox_appliance.tls import generate, inspect
 from mailbox_appliance.tls.files import CertificateFiles
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.server.server import CannotListen
+from tests.servers.certificates import any_certificate
 from tests.servers.desk import ADMIN
 from tests.servers.fake_clock import FakeClock
 from tests.servers.mailboxes import wait_until
@@ -70,9 +71,7 @@ class House:
         return int(self.listening.url.rpartition(":")[2])
 
     def connection(self, port: int | None = None, host: str = "127.0.0.1") -> http.client.HTTPSConnection:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        return http.client.HTTPSConnection(host, port or self.port, timeout=10, context=context)
+        return http.client.HTTPSConnection(host, port or self.port, timeout=10, context=any_certificate())
 
     @contextmanager
     def kept(self) -> Iterator[None]:

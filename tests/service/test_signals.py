@@ -6,7 +6,6 @@ import os
 import pty
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ import pytest
 
 from mailbox_appliance.service import signals
 from mailbox_appliance.service.signals import SignalHandler, StoppedBeforeStart
+from tests.servers.certificates import any_certificate
 from tests.servers.desk import a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.fault_proxy import FaultProxy
@@ -96,9 +96,8 @@ class Scene:
         self._is_secure = not self._is_secure
         if not self._is_secure:
             return http.client.HTTPConnection(urlsplit(self.appliance.url).netloc, timeout=30)
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        return http.client.HTTPSConnection(urlsplit(str(self.appliance.https)).netloc, timeout=30, context=context)
+        place = urlsplit(str(self.appliance.https)).netloc
+        return http.client.HTTPSConnection(place, timeout=30, context=any_certificate())
 
     def begin(self, name: str, ask: Callable[[http.client.HTTPConnection], None]) -> None:
         """Let a client send a request; its response is stored under this name."""

@@ -2,13 +2,14 @@
 
 import http.client
 import json
-import ssl
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
+
+from tests.servers.certificates import any_certificate
 
 _PIECES = 16
 
@@ -59,18 +60,11 @@ class Told:
         return f"{self.request.kind} {self.request.method} {self.request.path}: {self.status}{took} {self.trouble}"
 
 
-def unverified() -> ssl.SSLContext:
-    """For clients that take any certificate."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
-
-
 def connection_to(url: str, timeout: float = 60) -> http.client.HTTPConnection:
     """A connection that is not open yet."""
     place = urlsplit(url)
     if place.scheme == "https":
-        return http.client.HTTPSConnection(place.netloc, timeout=timeout, context=unverified())
+        return http.client.HTTPSConnection(place.netloc, timeout=timeout, context=any_certificate())
     return http.client.HTTPConnection(place.netloc, timeout=timeout)
 
 

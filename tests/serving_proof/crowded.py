@@ -20,13 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tests.servers.certificates import any_certificate
 from tests.servers.crowd import Crowd, Plan, Seen
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
 from tests.servers.prober import Latency, Prober
 from tests.servers.running import RunningAppliance
 from tests.servers.scripted_smtp import ScriptedSmtp
-from tests.serving_proof.asking import Request, Told, ask, unverified
+from tests.serving_proof.asking import Request, Told, ask
 from tests.serving_proof.swapping import Swapper
 
 SECURE_CROWD = {"silent": 200, "half-hello": 100, "slow-header": 150, "slow-body": 150}
@@ -75,7 +76,7 @@ class Newcomers:
         self._thread.join()
 
     def _run(self) -> None:
-        context = unverified()
+        context = any_certificate()
         while not self._ending.wait(0.1):
             began = time.perf_counter()
             try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from mailbox_appliance.tls import generate, inspect
 from mailbox_appliance.tls.files import CertificateFiles, is_trusted, served_certificate
 from mailbox_appliance.tls.inspect import LoadedCertificate
-from tests.serving_proof.asking import unverified
+from tests.servers.certificates import any_certificate
 from tests.threads_proof.together import run_together
 
 _TURNS, _SECONDS = 6, 20.0
@@ -35,7 +35,7 @@ def stress(chance: random.Random) -> None:
     with tempfile.TemporaryDirectory(prefix="threads-") as name:
         files = CertificateFiles(Path(name))
         files.replace(*chance.choice(_pairs()))
-        offered, client = _Offered(files), unverified()
+        offered, client = _Offered(files), any_certificate()
         seeds = [random.Random(chance.random()) for _ in range(8)]
         run_together(
             *(partial(_connect, offered, client, own) for own in seeds[:5]),

@@ -9,6 +9,7 @@ import pytest
 
 from mailbox_appliance.errors import CertificateUnusable
 from mailbox_appliance.tls.files import CertificateFiles, is_trusted, server_context
+from tests.servers.certificates import any_certificate
 from tests.tls.issued import FAR, Issued, authority, between, issued
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
@@ -43,8 +44,7 @@ def shaken_hands(context: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObje
 
 
 def asking(**given: object) -> ssl.SSLContext:
-    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    client = any_certificate()
     for name, value in given.items():
         setattr(client, name, value)
     return client

@@ -13,8 +13,9 @@ import pytest
 from mailbox_appliance.errors import Unavailable
 from mailbox_appliance.web.server.memory import ServerBounds
 from mailbox_appliance.web.server.server import HttpServer
+from tests.servers.certificates import any_certificate
 from tests.web.server.test_tls import Bio, client_hello
-from tests.web.wire import GET, PATIENCE, POST, Gate, Usual, Wire, any_certificate, certificate, eventually, listening
+from tests.web.wire import GET, PATIENCE, POST, Gate, Usual, Wire, certificate, eventually, listening
 
 QUICK = ServerBounds(first_bytes=0.3, handshake_timeout=1)
 PATIENT = ServerBounds(first_bytes=8)  # twenty clients are in this one process

@@ -19,6 +19,7 @@ import mailbox_appliance
 from mailbox_appliance.web.server.memory import ServerBounds
 from mailbox_appliance.web.server.selector import PeerLimits
 from mailbox_appliance.web.server.server import AddressInUse, CannotListen, HttpServer, ListenerGroup
+from tests.servers.certificates import any_certificate
 from tests.web.wire import (
     GET,
     LARGE,
@@ -27,7 +28,6 @@ from tests.web.wire import (
     POST,
     Gate,
     Wire,
-    any_certificate,
     certificate,
     echo,
     eventually,

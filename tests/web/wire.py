@@ -18,6 +18,7 @@ from typing import Any
 
 from mailbox_appliance.tls.files import CertificateFiles, server_context
 from mailbox_appliance.web.server.server import HttpServer
+from tests.servers.certificates import any_certificate
 
 PATIENCE = 10.0
 
@@ -142,14 +143,6 @@ def certificate(name: str = "first") -> ssl.SSLContext:
         files = CertificateFiles(Path(folder))
         files.ensure(("localhost", f"{name}.localhost"), datetime.now(UTC))
         return server_context(files)
-
-
-@cache
-def any_certificate() -> ssl.SSLContext:
-    """Return a client context that accepts any certificate."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
 
 
 #: Whether `listening` uses TLS now.

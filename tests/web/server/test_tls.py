@@ -19,6 +19,7 @@ from mailbox_appliance.tls.files import CertificateFiles, server_context
 from mailbox_appliance.web.server.connection import TlsConnection
 from mailbox_appliance.web.server.memory import ServerBounds
 from mailbox_appliance.web.server.server import HttpServer
+from tests.servers.certificates import any_certificate
 from tests.web.wire import (
     GET,
     LARGE,
@@ -27,7 +28,6 @@ from tests.web.wire import (
     POST,
     Gate,
     Wire,
-    any_certificate,
     certificate,
     eventually,
     hashing,
