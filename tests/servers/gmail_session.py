@@ -8,9 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.servers.gmail_commands import Commands
-from tests.servers.gmail_folder_commands import Refused
-from tests.servers.gmail_words import Unreadable, Word, text_of, words
+from tests.servers.gmail_commands import Commands, Refused, Unreadable, Word, text_of, words
 
 if TYPE_CHECKING:
     from tests.servers.gmail import Gmail

@@ -10,7 +10,7 @@ import re
 import ssl
 from typing import TYPE_CHECKING
 
-from tests.servers.gmail_folders import INBOX, SENT
+from tests.servers.gmail_mailbox import INBOX, SENT
 from tests.servers.gmail_session import NO_TOKEN, token_in
 from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.servers.smtp_script import Accepted
