@@ -6,7 +6,7 @@ arguments become part of the request, so that they are reported after the checks
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from mailbox_appliance.errors import Detail, Invalid, Problem
 from mailbox_appliance.mcp_server import tool
-from mailbox_appliance.mcp_server.tool import CallContext
+from mailbox_appliance.mcp_server.tool import CallContext, ToolResult
 from mailbox_appliance.model.base import DESCRIBED_FIELD
 from mailbox_appliance.model.decoding import convert
 from mailbox_appliance.model.deliveries import OperationResult
@@ -155,6 +155,10 @@ class ToolRequest:
     def with_faults(self, *faults: Detail) -> "ToolRequest":
         """Return a copy that also reports these errors."""
         return replace(self, request=replace(self.request, faults=(*self.request.faults, *faults)))
+
+
+#: Calls operations and returns the result; raises Problem.
+Act = Callable[[CallContext, ToolRequest], ToolResult]
 
 
 def rename_places(problem: Problem) -> None:

@@ -9,10 +9,11 @@ import json
 import re
 import secrets
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
-from itertools import islice
+from itertools import accumulate, islice
 from operator import add
 from typing import Any, Literal, TypeVar
 
@@ -111,16 +112,15 @@ def fit_texts(texts: Sequence[str], room: int) -> int:
 
     `texts`: the bodies. Each takes its size twice, since a result contains it as text and in the structured content.
     """
-    return _find_highest(
-        MAX_RESULT_SIZE // 2, lambda number: sum(2 * json_size(text[:number]) for text in texts) <= room
-    )
+    lengths = range(1, MAX_RESULT_SIZE // 2 + 1)
+    return bisect_right(lengths, room, key=lambda number: sum(2 * json_size(text[:number]) for text in texts))
 
 
 def fit_items(sizes: Sequence[int], room: int) -> int:
     """Return how many entries from the beginning of a list fit into `room` characters. `sizes`: the size of each
     entry.
     """
-    return _find_highest(len(sizes), lambda number: sum(sizes[:number]) <= room)
+    return bisect_right(list(accumulate(sizes)), room)
 
 
 def limit_texts(limits: Limits, number: int) -> Limits:
@@ -160,18 +160,6 @@ def _belongs_together(text: str, place: int) -> bool:
         or after in _JOINS
         or before == "\u200d"
     )
-
-
-def _find_highest(highest: int, holds: Callable[[int], bool]) -> int:
-    """Return the highest number from 0 to `highest` for which `holds` is true, by binary search.
-
-    `holds` must be true for all numbers below that one.
-    """
-    low, high = 0, highest
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return low
 
 
 # --- Untrusted fields: which strings of a response a sender of mail wrote ---

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import cache
@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from msgspec import UNSET, Raw
 
 from mailbox_appliance.mcp_server import call, tool
+from mailbox_appliance.mcp_server.limits import to_sdk_result
 from mailbox_appliance.mcp_server.tool import CallContext, Tool, ToolResult
 from mailbox_appliance.mcp_server.tools import TOOLS
 from mailbox_appliance.model.decoding import decode_json
@@ -260,13 +261,4 @@ def _to_sdk_tool(tool: Tool) -> types.Tool:
 
 
 def _to_call_result(shown: ToolResult) -> types.CallToolResult:
-    content: list[types.ContentBlock] = [types.TextContent(text=shown.text), *_to_sdk_links(shown)]
-    return types.CallToolResult(content=content, structured_content=shown.structured, is_error=shown.is_error)
-
-
-def _to_sdk_links(shown: ToolResult) -> Iterator[types.ContentBlock]:
-    for link in shown.links:
-        yield types.ResourceLink(name=link.name, uri=link.url, mime_type=link.media_type, size=link.size)
-        if shown.content is not None:
-            blob = types.BlobResourceContents(uri=link.url, mime_type=link.media_type, blob=shown.content)
-            yield types.EmbeddedResource(resource=blob)
+    return types.CallToolResult.model_validate(to_sdk_result(shown))

@@ -2,7 +2,7 @@
 
 import base64
 import mimetypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from mailbox_appliance.errors import Detail
 from mailbox_appliance.mcp_server import render
-from mailbox_appliance.mcp_server.arguments import ACCOUNT_ARGUMENT, LIST_OFFSET, ToolInput, ToolRequest
+from mailbox_appliance.mcp_server.arguments import ACCOUNT_ARGUMENT, LIST_OFFSET, Act, ToolInput, ToolRequest
 from mailbox_appliance.mcp_server.limits import (
     UNTRUSTED_BODY,
     UNTRUSTED_LINK,
@@ -22,6 +22,7 @@ from mailbox_appliance.mcp_server.limits import (
     drop_headers,
     to_json_data,
 )
+from mailbox_appliance.mcp_server.render import Presentation, present
 from mailbox_appliance.mcp_server.tool import CallContext, FileLink, ToolResult
 from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.messages import BodyFormat, BodyPart, Download
@@ -59,37 +60,41 @@ SCHEDULED_INPUT = ToolInput(deliveries.list_scheduled, "GET /accounts/{accountId
 STATUS_INPUT = ToolInput(status.get_status, "GET /status")
 
 
-def list_accounts(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return the mailboxes that the caller can access, page by page."""
-    return _present_whole_list(asked, ACCOUNTS_INPUT.read(arguments), "list_accounts", "mailbox", "mailboxes")
+def whole_list(tool: str, one: str, many: str) -> Act:
+    """Return the function of a tool that shows a list page by page, of an operation that returns all of it.
+
+    `one`, `many`: what the entries are called.
+    """
+
+    def act(asked: CallContext, given: ToolRequest) -> ToolResult:
+        answer = given.call(asked)
+        return render.present_list(
+            to_json_data(answer.data),
+            tool=tool,
+            about=lambda data: f"{_count_text(data, one, many)}.",
+            of=given.request.values.get(ACCOUNT_ARGUMENT.wire, ""),
+            cursor=given.own_arguments["cursor"],
+            limit=given.own_arguments["limit"],
+            warnings=answer.warnings,
+        )
+
+    return act
 
 
-def list_folders(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return the folders of a mailbox, page by page."""
-    return _present_whole_list(asked, FOLDERS_INPUT.read(arguments), "list_folders", "folder", "folders")
-
-
-def list_labels(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return the labels of a mailbox, page by page."""
-    return _present_whole_list(asked, LABELS_INPUT.read(arguments), "list_labels", "label", "labels")
-
-
-def list_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+def list_emails(asked: CallContext, given: ToolRequest) -> ToolResult:
     """Return a page of messages, newest first."""
-    return _present_messages(asked, EMAILS_INPUT.read(arguments), "list_emails")
+    return _present_messages(asked, given, "list_emails")
 
 
-def search_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+def search_emails(asked: CallContext, given: ToolRequest) -> ToolResult:
     """Return a page of messages that match the search, newest first."""
-    given = SEARCH_INPUT.read(arguments)
     if not any(name in given.request.values for name in ("q", "text")):
         given = given.with_faults(Detail("/q", _NO_QUERY), Detail("/text", _NO_QUERY))
     return _present_messages(asked, given, "search_emails")
 
 
-def list_scheduled_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+def list_scheduled_emails(asked: CallContext, given: ToolRequest) -> ToolResult:
     """Return a page of scheduled messages, soonest first."""
-    given = SCHEDULED_INPUT.read(arguments)
 
     def ask(limit: int) -> tuple[Any, Sequence[str]]:
         answer = given.call(asked, limit=str(limit))
@@ -99,15 +104,16 @@ def list_scheduled_emails(asked: CallContext, arguments: Mapping[str, Any]) -> T
         return f"{_count_text(data['items'], 'scheduled message', 'scheduled messages')}, soonest first."
 
     senders = UNTRUSTED_SCHEDULED.with_prefix("items/*")
-    return render.present_page(ask, _read_limit(given), tool="list_scheduled_emails", about=about, senders=senders)
+    limit = int(given.request.values["limit"])
+    return render.present_page(ask, limit, tool="list_scheduled_emails", about=about, senders=senders)
 
 
-def get_status(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+def get_status(asked: CallContext, given: ToolRequest) -> ToolResult:
     """Return the status of the appliance and of the caller's mailboxes."""
-    answer = STATUS_INPUT.read(arguments).call(asked)
+    answer = given.call(asked)
     data, notes = _keep_fitting_mailboxes(to_json_data(answer.data))
     about = "The status of the appliance and of the mailboxes that you can access. Warnings are for its operator."
-    return render.present(data, tool="get_status", about=about, warnings=answer.warnings, notes=notes)
+    return present(Presentation(data, "get_status", about, warnings=answer.warnings, notes=notes))
 
 
 def _keep_fitting_mailboxes(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -135,24 +141,8 @@ def _present_messages(asked: CallContext, given: ToolRequest, tool: str) -> Tool
     def about(data: Any) -> str:
         return f"{_count_text(data['items'], 'message', 'messages')}, newest first."
 
-    return render.present_page(ask, _read_limit(given), tool=tool, about=about, senders=UNTRUSTED_MESSAGES)
-
-
-def _present_whole_list(asked: CallContext, given: ToolRequest, tool: str, one: str, many: str) -> ToolResult:
-    answer = given.call(asked)
-    return render.present_list(
-        to_json_data(answer.data),
-        tool=tool,
-        about=lambda data: f"{_count_text(data, one, many)}.",
-        of=given.request.values.get(ACCOUNT_ARGUMENT.wire, ""),
-        cursor=given.own_arguments["cursor"],
-        limit=given.own_arguments["limit"],
-        warnings=answer.warnings,
-    )
-
-
-def _read_limit(given: ToolRequest) -> int:
-    return int(given.request.values["limit"])
+    limit = int(given.request.values["limit"])
+    return render.present_page(ask, limit, tool=tool, about=about, senders=UNTRUSTED_MESSAGES)
 
 
 def _count_text(items: Sequence[Any], one: str, many: str) -> str:
@@ -219,35 +209,18 @@ ATTACHMENT_INPUT = ToolInput(
 )
 
 
-def get_email(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return a message and the beginning of its body."""
-    return _present_message(asked, EMAIL_INPUT.read(arguments), "get_email", "messageId", "A message.")
-
-
-def get_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return a draft and the beginning of its body."""
-    return _present_message(asked, DRAFT_INPUT.read(arguments), "get_draft", "draftId", "A draft.")
-
-
-def get_email_body(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return one page of a message's body as text. `offset` in `arguments` is its first character; a note in the result
-    names the way to the next page.
+def get_email_body(asked: CallContext, given: ToolRequest) -> ToolResult:
+    """Return one page of a message's body as text, from `offset`. A note in the result names the way to the next
+    page.
     """
-    given = BODY_INPUT.read(arguments)
     limit = min(int(given.request.values["limit"]), _MAX_BODY)
     answer = given.call(asked, limit=str(limit), **_format_values(given.own_arguments["bodyFormat"]))
-    return render.present(
-        to_json_data(answer.data),
-        tool="get_email_body",
-        about="Part of a message body.",
-        senders=UNTRUSTED_BODY,
-        warnings=answer.warnings,
-    )
+    about, data = "Part of a message body.", to_json_data(answer.data)
+    return present(Presentation(data, "get_email_body", about, UNTRUSTED_BODY, answer.warnings))
 
 
-def get_thread(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+def get_thread(asked: CallContext, given: ToolRequest) -> ToolResult:
     """Return a page of a conversation, oldest message first, each with the beginning of its body."""
-    given = THREAD_INPUT.read(arguments)
     with asked.appliance.html_readers.sharing():  # one deadline for the whole conversation
         return render.present_page(
             _ThreadReader(asked, given).read_page,
@@ -302,9 +275,8 @@ def _body_share(count: int) -> int:
     return min(_MAX_BODY_IN_THREAD, max(_MIN_BODY_IN_THREAD, _MAX_BODY // max(count, 1) - _ROOM_BESIDE_BODY))
 
 
-def download_attachment(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+def download_attachment(asked: CallContext, given: ToolRequest) -> ToolResult:
     """Return a temporary download link for an attachment. A small file is included itself if the caller requests it."""
-    given = ATTACHMENT_INPUT.read(arguments)
     answer = given.call(asked)
     link = to_json_data(answer.data)
     content, notes = None, list[str]()
@@ -316,34 +288,36 @@ def download_attachment(asked: CallContext, arguments: Mapping[str, Any]) -> Too
                 " the link."
             )
     attachment_id = given.request.values["attachmentId"]
-    return render.present(
+    shown = Presentation(
         link,
-        tool="download_attachment",
-        about="A link to the file. Anyone who has it can download the file by GET, without a token, until `expiresAt`.",
-        senders=UNTRUSTED_LINK,
-        warnings=answer.warnings,
-        notes=notes,
+        "download_attachment",
+        "A link to the file. Anyone who has it can download the file by GET, without a token, until `expiresAt`.",
+        UNTRUSTED_LINK,
+        answer.warnings,
+        notes,
         links=(FileLink(link["url"], attachment_id, _safe_media_type(link["mimeType"]), link.get("sizeBytes")),),
         content=content,
     )
+    return present(shown)
 
 
-def _present_message(asked: CallContext, given: ToolRequest, tool: str, id_name: str, about: str) -> ToolResult:
-    answer = given.call(asked)
-    data, warnings = drop_headers(to_json_data(answer.data)), list(answer.warnings)
-    form = given.own_arguments["bodyFormat"]
-    if form != "none":
-        body, told = _read_body(asked, given, given.request.values[id_name], form, _MAX_BODY)
-        warnings += [one for one in told if one not in warnings]
-        data["body"] = to_json_data(body)
-    return render.present(
-        data,
-        tool=tool,
-        about=about,
-        senders=UNTRUSTED_MESSAGE,
-        warnings=warnings,
-        list_offset=given.own_arguments["listOffset"],
-    )
+def one_message(tool: str, id_name: str, about: str) -> Act:
+    """Return the function of a tool that shows a message, or a draft, with the beginning of its body.
+
+    `id_name`: the argument that names it.
+    """
+
+    def act(asked: CallContext, given: ToolRequest) -> ToolResult:
+        answer = given.call(asked)
+        data, warnings = drop_headers(to_json_data(answer.data)), list(answer.warnings)
+        form, offset = given.own_arguments["bodyFormat"], given.own_arguments["listOffset"]
+        if form != "none":
+            body, told = _read_body(asked, given, given.request.values[id_name], form, _MAX_BODY)
+            warnings += [one for one in told if one not in warnings]
+            data["body"] = to_json_data(body)
+        return present(Presentation(data, tool, about, UNTRUSTED_MESSAGE, warnings, list_offset=offset))
+
+    return act
 
 
 def _read_body(asked: CallContext, given: ToolRequest, message_id: str, form: str, limit: int) -> _BodyAndNotes:

@@ -422,32 +422,27 @@ def is_internal_error(problem: Problem) -> bool:
     return problem.code == Problem.code or isinstance(problem, StoreUnusable)
 
 
-def error_text(problem: Problem, request_id: str, ours: str = INTERNAL_ERROR_TEXT) -> str:
-    """Return an error as JSON text in the form of the API's error object, at most 4,000 characters.
+def present_error(problem: Problem, request_id: str, *, told: str = INTERNAL_ERROR_TEXT) -> ToolResult:
+    """Return an error as a tool result: JSON text in the form of the API's error object, at most 4,000 characters.
 
-    `ours`: the message in place of that of an internal error. The message of any other problem includes the seconds to
+    `told`: the message in place of that of an internal error. The message of any other problem includes the seconds to
     wait before a retry, if they are known.
     """
     is_fault = is_internal_error(problem)
-    code, message = (Problem.code, ours) if is_fault else (problem.code, problem.message)
+    code, message = (Problem.code, told) if is_fault else (problem.code, problem.message)
     if problem.retry_after is not None and not is_fault:
         message = f"{shorten(message, _MAX_MESSAGE)} Wait {problem.retry_after} seconds."
     details = [] if is_fault else [_detail_json(one) for one in problem.details[:_MAX_DETAILS]]
-    error = {
+    error: dict[str, Any] = {
         "code": code,
         "message": _shorten_line(message, _MAX_MESSAGE + 50),
         "requestId": request_id[:_MAX_REQUEST_ID],
     }
-    text = _error_json(error, details)
-    while details and len(text) > MAX_ERROR_SIZE:
+    while True:
+        text = as_json({"error": error | ({"details": details} if details else {})})
+        if not details or len(text) <= MAX_ERROR_SIZE:
+            return ToolResult(text, is_error=True)
         details.pop()
-        text = _error_json(error, details)
-    return text
-
-
-def _error_json(error: dict[str, str], details: list[dict[str, str]]) -> str:
-    whole: dict[str, Any] = error | ({"details": details} if details else {})
-    return as_json({"error": whole})
 
 
 def _detail_json(detail: Detail) -> dict[str, str]:
@@ -485,8 +480,18 @@ _MORE_NOTE = " There are more."
 
 
 @dataclass(frozen=True)
-class _PresentedAnswer:
-    """Everything that a tool result is made of, before it is cut to size."""
+class Presentation:
+    """Data to show as a tool result, before it is cut to size.
+
+    - tool: The name of the tool, for notes on how to continue.
+    - about: The first line of the text.
+    - senders: Paths of the strings that a sender of mail wrote.
+    - warnings: Warnings of the operation. One that is not marked as `OwnText` is shown as untrusted text.
+    - notes: Sentences of the tool itself.
+    - next_cursor: The cursor of the next page, if the tool itself divides a list into pages.
+    - content: A small file as base64, added to the data as the field `content`.
+    - list_offset: Number of recipients and attachments to skip; None if the tool has no such argument.
+    """
 
     data: Any
     tool: str
@@ -500,39 +505,8 @@ class _PresentedAnswer:
     list_offset: int | None = None
 
 
-def present(
-    data: Any,
-    *,
-    tool: str,
-    about: FirstLine,
-    senders: UntrustedFields = NO_UNTRUSTED,
-    warnings: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    links: Sequence[FileLink] = (),
-    content: str | None = None,
-    list_offset: int | None = None,
-) -> ToolResult:
-    """Return data as a tool result that fits the size limit: long strings and lists are cut.
-
-    - tool: The name of the tool, for notes on how to continue.
-    - about: The first line of the text.
-    - senders: Paths of the strings that a sender of mail wrote.
-    - warnings: Warnings of the operation. One that is not marked as `OwnText` is shown as untrusted text.
-    - notes: Sentences of the tool itself.
-    - content: A small file as base64, added to the data as the field `content`.
-    - list_offset: Number of recipients and attachments to skip; None if the tool has no such argument.
-    """
-    answer = _PresentedAnswer(
-        data,
-        tool,
-        about,
-        senders,
-        warnings,
-        notes,
-        links=links,
-        content=content,
-        list_offset=list_offset,
-    )
+def present(answer: Presentation) -> ToolResult:
+    """Return data as a tool result that fits the size limit: long strings and lists are cut."""
     return _present_fitting(_drop_large_file(answer))
 
 
@@ -544,18 +518,8 @@ def present_page(ask: PageReader, limit: int, *, tool: str, about: FirstLine, se
     alone, its texts are cut. The data is `{items, nextCursor}`, or an object with one such field (the messages of a
     thread).
     """
-    asked_for, limit = limit, min(limit, _MAX_ITEMS)
-    for _ in range(_MAX_PAGE_READS):
-        answer = _read_page(ask, limit, asked_for, _PresentedAnswer(None, tool, about, senders))
-        made = _truncate_answer(answer, LIMIT_STEPS[0])
-        result = _render_answer(answer, made, LIMIT_STEPS[0])
-        count = len(_list_items(answer.data))
-        if wire_size(result) <= MAX_RESULT_SIZE:
-            return result
-        if count <= 1:
-            return _present_fitting(answer)
-        limit = max(1, min(_count_fitting(result, made, answer), count - 1))
-    return _present_fitting(_read_page(ask, 1, asked_for, _PresentedAnswer(None, tool, about, senders)))
+    answer = Presentation(None, tool, about, senders)
+    return _present_counted(lambda count: _read_page(ask, count, limit, answer), min(limit, _MAX_ITEMS))
 
 
 def present_list(
@@ -576,32 +540,35 @@ def present_list(
     seal = sha256(f"{tool} {of}".encode()).hexdigest()[:8]
     first = _read_cursor(cursor, seal)
     most = min(len(items) - first, LIMIT_STEPS[0].entries if limit is None else limit)
-    number = max(most, 0)
-    while True:
+
+    def read(number: int) -> Presentation:
+        shown = items[first : first + number]
         cursor = f"from-{first + number}-{seal}" if first + number < len(items) else None
-        answer = _PresentedAnswer(
-            list(items[first : first + number]),
-            tool,
-            about,
-            warnings=warnings,
-            notes=[fewer_note(number, most)] if number < most else (),
-            next_cursor=cursor,
-        )
+        notes = [fewer_note(number, most)] if number < most else ()
+        return Presentation(list(shown), tool, about, warnings=warnings, notes=notes, next_cursor=cursor)
+
+    return _present_counted(read, max(most, 0))
+
+
+def _present_counted(read: Callable[[int], Presentation], limit: int) -> ToolResult:
+    """Return the first entries of a list as a tool result: at most `limit`, fewer if they do not fit, at least one.
+
+    `read(limit)` returns at most so many entries.
+    """
+    for _ in range(_MAX_PAGE_READS):
+        answer = read(limit)
         made = _truncate_answer(answer, LIMIT_STEPS[0])
         result = _render_answer(answer, made, LIMIT_STEPS[0])
+        count = len(_list_items(answer.data))
         if wire_size(result) <= MAX_RESULT_SIZE:
             return result
-        if number <= 1:
+        if count <= 1:
             return _present_fitting(answer)
-        number = max(1, min(_count_fitting(result, made, answer), number - 1))
+        limit = max(1, min(_count_fitting(result, made, answer), count - 1))
+    return _present_fitting(read(1))
 
 
-def present_error(problem: Problem, request_id: str, *, told: str = INTERNAL_ERROR_TEXT) -> ToolResult:
-    """Return an error as a tool result. `told`: the message if the problem is an internal error."""
-    return ToolResult(error_text(problem, request_id, told), is_error=True)
-
-
-def _read_page(ask: PageReader, limit: int, asked_for: int, answer: _PresentedAnswer) -> _PresentedAnswer:
+def _read_page(ask: PageReader, limit: int, asked_for: int, answer: Presentation) -> Presentation:
     data, told = ask(limit)
     is_cut = limit < asked_for and _has_next_page(data)
     fewer = [fewer_note(len(_list_items(data)), asked_for)] if is_cut else []
@@ -620,7 +587,7 @@ def _read_cursor(cursor: str | None, seal: str) -> int:
     return int(found[1])
 
 
-def _present_fitting(answer: _PresentedAnswer) -> ToolResult:
+def _present_fitting(answer: Presentation) -> ToolResult:
     """Return the result with the most generous limits that fit the maximum size."""
     for step in LIMIT_STEPS:
         made = _truncate_answer(answer, step)
@@ -634,7 +601,7 @@ def _present_fitting(answer: _PresentedAnswer) -> ToolResult:
     return _present_nothing(answer)
 
 
-def _present_shorter_texts(answer: _PresentedAnswer, limits: Limits, texts: Sequence[str]) -> ToolResult | None:
+def _present_shorter_texts(answer: Presentation, limits: Limits, texts: Sequence[str]) -> ToolResult | None:
     """Return the result with its bodies cut so that it fits; None if they would be too short to be useful."""
     smallest = _present_once(answer, limit_texts(limits, 1))
     number = fit_texts(texts, MAX_RESULT_SIZE - wire_size(smallest) - len(texts) * _OFFSETS_ROOM)
@@ -644,15 +611,15 @@ def _present_shorter_texts(answer: _PresentedAnswer, limits: Limits, texts: Sequ
     return result if wire_size(result) <= MAX_RESULT_SIZE else None
 
 
-def _present_once(answer: _PresentedAnswer, limits: Limits) -> ToolResult:
+def _present_once(answer: Presentation, limits: Limits) -> ToolResult:
     return _render_answer(answer, _truncate_answer(answer, limits), limits)
 
 
-def _truncate_answer(answer: _PresentedAnswer, limits: Limits) -> TruncatedData:
+def _truncate_answer(answer: Presentation, limits: Limits) -> TruncatedData:
     return truncate(answer.data, answer.senders, limits, answer.list_offset or 0)
 
 
-def _render_answer(answer: _PresentedAnswer, made: TruncatedData, limits: Limits) -> ToolResult:
+def _render_answer(answer: Presentation, made: TruncatedData, limits: Limits) -> ToolResult:
     """Return the result for truncated data, with text and notes. Its size is not checked."""
     going_on = body_notes(made)
     cuts = cut_notes(made, answer.tool, answer.list_offset)
@@ -672,7 +639,7 @@ def _render_answer(answer: _PresentedAnswer, made: TruncatedData, limits: Limits
 
 
 def _structured_content(
-    made: TruncatedData, warnings: list[str], quoted: list[str], answer: _PresentedAnswer
+    made: TruncatedData, warnings: list[str], quoted: list[str], answer: Presentation
 ) -> dict[str, Any]:
     pointers = [*made.pointers, *(f"/warnings/{len(warnings) + number}" for number in range(len(quoted)))]
     structured: dict[str, Any] = {"data": made.data, "untrusted": pointers}
@@ -686,7 +653,7 @@ def _structured_content(
     return structured
 
 
-def _drop_large_file(answer: _PresentedAnswer) -> _PresentedAnswer:
+def _drop_large_file(answer: Presentation) -> Presentation:
     """Return the answer without its inline file, and with a note, if the file does not fit into the result."""
     if answer.content is None or wire_size(_present_once(answer, LIMIT_STEPS[0])) <= MAX_RESULT_SIZE:
         return answer
@@ -711,7 +678,7 @@ def _has_next_page(data: Any) -> bool:
     return isinstance(holder, dict) and holder.get("nextCursor") is not None
 
 
-def _count_fitting(result: ToolResult, made: TruncatedData, answer: _PresentedAnswer) -> int:
+def _count_fitting(result: ToolResult, made: TruncatedData, answer: Presentation) -> int:
     """Return how many entries from the beginning of a list fit into a result.
 
     `result`: the result with all entries, which is too large. `made`: its truncated data.
@@ -734,7 +701,7 @@ def _path_to_items(data: dict[str, Any]) -> list[str]:
     return [name] if isinstance(data[name], list | tuple) else [name, "items"]
 
 
-def _present_nothing(answer: _PresentedAnswer) -> ToolResult:
+def _present_nothing(answer: Presentation) -> ToolResult:
     """Return a result without data. Its text explains that the data is too large to show."""
     told = "This result is too large to show in any form. Request fewer, or one at a time."
     empty: Any = [] if isinstance(answer.data, list | tuple) else {} if isinstance(answer.data, dict) else None

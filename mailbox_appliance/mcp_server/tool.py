@@ -38,7 +38,7 @@ class ToolResult:
     """
 
     text: str
-    structured: dict[str, Any] | None = None
+    structured: Any = None
     links: tuple[FileLink, ...] = ()
     content: str | None = None
     is_error: bool = False
@@ -46,7 +46,7 @@ class ToolResult:
 
 #: Seconds after which a client may retry at an appliance that was stopping.
 RETRY_AFTER = 10
-#: Calls operations and returns the result; raises Problem.
+#: Runs a tool with its arguments; raises Problem.
 ToolHandler = Callable[[CallContext, Mapping[str, Any]], ToolResult]
 
 

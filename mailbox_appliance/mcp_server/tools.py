@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from mailbox_appliance.mcp_server import arguments, read_tools, write_tools
-from mailbox_appliance.mcp_server.arguments import ToolInput
-from mailbox_appliance.mcp_server.tool import Tool, ToolHandler
-from mailbox_appliance.operations import contents
+from mailbox_appliance.mcp_server.arguments import Act, ToolInput
+from mailbox_appliance.mcp_server.tool import Tool
+from mailbox_appliance.operations import actions, contents, deliveries, drafts, sending
 from mailbox_appliance.operations.operation import Operation
 
 #: The effect of a call: reads; adds; cancels; takes (overwrites or removes, idempotent); sends to other people.
@@ -32,7 +32,7 @@ def _tool(
     name: str,
     title: str,
     form: ToolInput,
-    act: ToolHandler,
+    act: Act,
     kind: Kind,
     help_: str,
     *,
@@ -46,7 +46,7 @@ def _tool(
         operation=form.operation,
         rest_call=form.rest_call,
         help=help_,
-        handler=act,
+        handler=lambda asked, given: act(asked, form.read(given)),
         input=lambda: arguments.input_schema(form),
         output=lambda: arguments.output_schema(form.operation.result, more=more, is_cut=is_cut),
         other_operations=(*also, *([form.all_accounts_operation] if form.all_accounts_operation is not None else [])),
@@ -59,7 +59,7 @@ TOOLS: tuple[Tool, ...] = (
         "list_accounts",
         "List mailboxes",
         read_tools.ACCOUNTS_INPUT,
-        read_tools.list_accounts,
+        read_tools.whole_list("list_accounts", "mailbox", "mailboxes"),
         "reads",
         "List the mailboxes you can access, with their status. Call this first: other tools take `id` as accountId.",
         is_cut=True,
@@ -68,7 +68,7 @@ TOOLS: tuple[Tool, ...] = (
         "list_folders",
         "List folders",
         read_tools.FOLDERS_INPUT,
-        read_tools.list_folders,
+        read_tools.whole_list("list_folders", "folder", "folders"),
         "reads",
         "List the folders of a mailbox, with their roles and message counts.",
         is_cut=True,
@@ -77,7 +77,7 @@ TOOLS: tuple[Tool, ...] = (
         "list_labels",
         "List labels",
         read_tools.LABELS_INPUT,
-        read_tools.list_labels,
+        read_tools.whole_list("list_labels", "label", "labels"),
         "reads",
         "List the labels that messages of a mailbox have. On an IMAP server these are its keywords.",
         is_cut=True,
@@ -105,7 +105,7 @@ TOOLS: tuple[Tool, ...] = (
         "get_email",
         "Read an email",
         read_tools.EMAIL_INPUT,
-        read_tools.get_email,
+        read_tools.one_message("get_email", "messageId", "A message."),
         "reads",
         "Get a message: people, subject, attachments and the beginning of its body. get_email_body returns the rest"
         " of a cut body, `listOffset` the rest of long lists of recipients or attachments.",
@@ -143,8 +143,8 @@ TOOLS: tuple[Tool, ...] = (
     _tool(
         "create_draft",
         "Save a draft",
-        write_tools.CREATE_DRAFT_INPUT,
-        write_tools.create_draft,
+        ToolInput(drafts.create_draft, "POST /accounts/{accountId}/drafts"),
+        write_tools.saved_draft("The draft was saved. Nothing was sent."),
         "adds",
         "Save a draft; recipients and text are optional. Nothing is sent. Each call creates another draft.",
     ),
@@ -152,7 +152,7 @@ TOOLS: tuple[Tool, ...] = (
         "get_draft",
         "Read a draft",
         read_tools.DRAFT_INPUT,
-        read_tools.get_draft,
+        read_tools.one_message("get_draft", "draftId", "A draft."),
         "reads",
         "Get a draft: people, subject, attachments and the beginning of its body. For the rest of a cut body, call"
         " get_email_body with the draftId as messageId.",
@@ -161,16 +161,16 @@ TOOLS: tuple[Tool, ...] = (
     _tool(
         "update_draft",
         "Replace a draft",
-        write_tools.UPDATE_DRAFT_INPUT,
-        write_tools.update_draft,
+        ToolInput(drafts.update_draft, "PUT /accounts/{accountId}/drafts/{draftId}"),
+        write_tools.saved_draft("The whole draft was replaced; omitted fields were removed. Nothing was sent."),
         "takes",
         "Replace the whole draft. Omitted fields are removed, including attachments. Its draftId stays the same.",
     ),
     _tool(
         "delete_draft",
         "Delete a draft",
-        write_tools.DELETE_DRAFT_INPUT,
-        write_tools.delete_draft,
+        ToolInput(drafts.delete_draft, "DELETE /accounts/{accountId}/drafts/{draftId}"),
+        write_tools.acted("delete_draft", "The draft was deleted."),
         "takes",
         "Delete a draft permanently.",
     ),
@@ -186,8 +186,8 @@ TOOLS: tuple[Tool, ...] = (
     _tool(
         "send_email",
         "Send an email",
-        write_tools.SEND_INPUT,
-        write_tools.send_email,
+        ToolInput(sending.send, "POST /accounts/{accountId}/send"),
+        write_tools.delivery("send_email"),
         "sends",
         "Send a message now, or later with `sendAt`: a new one (`body` and recipients, or `replyToMessageId`) or a"
         f" saved draft (`draftId`). {_KEY_HELP}",
@@ -195,16 +195,16 @@ TOOLS: tuple[Tool, ...] = (
     _tool(
         "forward_email",
         "Forward an email",
-        write_tools.FORWARD_INPUT,
-        write_tools.forward_email,
+        ToolInput(sending.forward, "POST /accounts/{accountId}/messages/{messageId}/forward"),
+        write_tools.delivery("forward_email"),
         "sends",
         f"Forward a message with its attachments, below your comment. {_KEY_HELP}",
     ),
     _tool(
         "get_delivery_operation",
         "Get delivery status",
-        write_tools.DELIVERY_INPUT,
-        write_tools.get_delivery_operation,
+        ToolInput(deliveries.get_delivery, "GET /accounts/{accountId}/delivery-operations/{operationId}"),
+        write_tools.delivery("get_delivery_operation"),
         "reads",
         "Get the current status of a send or forward, and the next step.",
     ),
@@ -219,15 +219,15 @@ TOOLS: tuple[Tool, ...] = (
     _tool(
         "cancel_scheduled_email",
         "Cancel a scheduled email",
-        write_tools.CANCEL_INPUT,
-        write_tools.cancel_scheduled_email,
+        ToolInput(deliveries.cancel_scheduled, "DELETE /accounts/{accountId}/scheduled/{scheduleId}"),
+        write_tools.acted("cancel_scheduled_email", "The message will not be sent. It is kept as a draft."),
         "cancels",
         "Cancel a scheduled message before it is sent. It is kept as a draft.",
     ),
     _tool(
         "modify_emails",
         "Change emails",
-        write_tools.MODIFY_INPUT,
+        ToolInput(actions.perform, "POST /accounts/{accountId}/messages/actions"),
         write_tools.modify_emails,
         "takes",
         "Apply one action to up to 100 messages: mark as read, star, archive, trash, move, label or delete. Returns a"

@@ -1,12 +1,10 @@
 """Tools that write: drafts, previews, sends, forwards and bulk actions; their status in words."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec import UnsetType
 
-from mailbox_appliance.mcp_server import render
-from mailbox_appliance.mcp_server.arguments import LIST_OFFSET, ToolInput, ToolRequest
+from mailbox_appliance.mcp_server.arguments import LIST_OFFSET, Act, ToolInput, ToolRequest
 from mailbox_appliance.mcp_server.limits import (
     NO_UNTRUSTED,
     UNTRUSTED_MESSAGE,
@@ -17,54 +15,43 @@ from mailbox_appliance.mcp_server.limits import (
     split_warnings,
     to_json_data,
 )
+from mailbox_appliance.mcp_server.render import Presentation, present
 from mailbox_appliance.mcp_server.tool import CallContext, ToolResult
 from mailbox_appliance.model.deliveries import Delivery, LegacySendResult
-from mailbox_appliance.operations import actions, deliveries, drafts, sending
+from mailbox_appliance.operations import sending
 
-CREATE_DRAFT_INPUT = ToolInput(drafts.create_draft, "POST /accounts/{accountId}/drafts")
-UPDATE_DRAFT_INPUT = ToolInput(drafts.update_draft, "PUT /accounts/{accountId}/drafts/{draftId}")
-DELETE_DRAFT_INPUT = ToolInput(drafts.delete_draft, "DELETE /accounts/{accountId}/drafts/{draftId}")
 PREVIEW_INPUT = ToolInput(sending.preview, "POST /accounts/{accountId}/send/preview", own_arguments=(LIST_OFFSET,))
 
 
-def create_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Save a message as a draft."""
-    return _present_draft(asked, CREATE_DRAFT_INPUT.read(arguments), "The draft was saved. Nothing was sent.")
+def acted(tool: str, about: str) -> Act:
+    """Return the function of a tool that acts, and shows what its operation returns."""
+
+    def act(asked: CallContext, given: ToolRequest) -> ToolResult:
+        answer = given.call(asked)
+        return present(Presentation(to_json_data(answer.data), tool, about, warnings=answer.warnings))
+
+    return act
 
 
-def update_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Replace the whole draft."""
-    about = "The whole draft was replaced; omitted fields were removed. Nothing was sent."
-    return _present_draft(asked, UPDATE_DRAFT_INPUT.read(arguments), about)
+def saved_draft(about: str) -> Act:
+    """Return the function of a tool that saves a draft and shows it."""
+
+    def act(asked: CallContext, given: ToolRequest) -> ToolResult:
+        answer = given.call(asked)
+        data = drop_headers(to_json_data(answer.data))
+        # get_draft returns the rest of what is cut here.
+        return present(Presentation(data, "get_draft", about, UNTRUSTED_MESSAGE, answer.warnings))
+
+    return act
 
 
-def delete_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Delete a draft permanently."""
-    answer = DELETE_DRAFT_INPUT.read(arguments).call(asked)
-    return render.present(
-        to_json_data(answer.data), tool="delete_draft", about="The draft was deleted.", warnings=answer.warnings
-    )
-
-
-def preview_send(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+def preview_send(asked: CallContext, given: ToolRequest) -> ToolResult:
     """Return the message that a send would submit, and its recipients, without sending it."""
-    given = PREVIEW_INPUT.read(arguments)
     answer = given.call(asked)
-    return render.present(
-        to_json_data(answer.data),
-        tool="preview_send",
-        about="The message that send_email would send with the same arguments. Nothing was sent or saved.",
-        senders=UNTRUSTED_PREVIEW,
-        warnings=answer.warnings,
-        list_offset=given.own_arguments["listOffset"],
-    )
-
-
-def _present_draft(asked: CallContext, given: ToolRequest, about: str) -> ToolResult:
-    answer = given.call(asked)
-    data = drop_headers(to_json_data(answer.data))
-    # get_draft returns the rest of what is cut here.
-    return render.present(data, tool="get_draft", about=about, senders=UNTRUSTED_MESSAGE, warnings=answer.warnings)
+    about = "The message that send_email would send with the same arguments. Nothing was sent or saved."
+    data, offset = to_json_data(answer.data), given.own_arguments["listOffset"]
+    shown = Presentation(data, "preview_send", about, UNTRUSTED_PREVIEW, answer.warnings, list_offset=offset)
+    return present(shown)
 
 
 # --- Status: the state of a send or a bulk action and the next step, in one line ---
@@ -157,12 +144,6 @@ def _queued_status_text(data: Any) -> str:
 # --- Acts that affect other people, or many messages: sending, forwarding, canceling, bulk actions ---
 
 
-SEND_INPUT = ToolInput(sending.send, "POST /accounts/{accountId}/send")
-FORWARD_INPUT = ToolInput(sending.forward, "POST /accounts/{accountId}/messages/{messageId}/forward")
-DELIVERY_INPUT = ToolInput(deliveries.get_delivery, "GET /accounts/{accountId}/delivery-operations/{operationId}")
-CANCEL_INPUT = ToolInput(deliveries.cancel_scheduled, "DELETE /accounts/{accountId}/scheduled/{scheduleId}")
-MODIFY_INPUT = ToolInput(actions.perform, "POST /accounts/{accountId}/messages/actions")
-
 #: Maximum characters of IDs in a result, which contains them twice.
 _ROOM_FOR_IDS = 7_000
 _CHECK_ADVICE = "check the messages that you named with get_email before you repeat the action for the others."
@@ -173,39 +154,13 @@ _ADVICE_OF_LIST = {
 }
 
 
-def send_email(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Send a message, at most once for each idempotency key."""
-    return _present_delivery(asked, SEND_INPUT.read(arguments), "send_email")
-
-
-def forward_email(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Forward a message, at most once for each idempotency key."""
-    return _present_delivery(asked, FORWARD_INPUT.read(arguments), "forward_email")
-
-
-def get_delivery_operation(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return the status of a delivery."""
-    return _present_delivery(asked, DELIVERY_INPUT.read(arguments), "get_delivery_operation")
-
-
-def cancel_scheduled_email(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Cancel a scheduled message."""
-    answer = CANCEL_INPUT.read(arguments).call(asked)
-    return render.present(
-        to_json_data(answer.data),
-        tool="cancel_scheduled_email",
-        about="The message will not be sent. It is kept as a draft.",
-        warnings=answer.warnings,
-    )
-
-
-def modify_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+def modify_emails(asked: CallContext, given: ToolRequest) -> ToolResult:
     """Apply an action to many messages."""
-    answer = MODIFY_INPUT.read(arguments).call(asked)
+    answer = given.call(asked)
     whole = to_json_data(answer.data)
     data, cuts = _keep_fitting_ids(whole)
     about = action_status_text(whole)  # of all messages, even if not all are shown
-    return render.present(data, tool="modify_emails", about=about, warnings=answer.warnings, notes=cuts)
+    return present(Presentation(data, "modify_emails", about, warnings=answer.warnings, notes=cuts))
 
 
 def _keep_fitting_ids(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -226,15 +181,15 @@ def _keep_fitting_ids(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return data, cuts
 
 
-def _present_delivery(asked: CallContext, given: ToolRequest, tool: str) -> ToolResult:
-    answer = given.call(asked)
-    return render.present(
-        to_json_data(answer.data),
-        tool=tool,
-        about=delivery_status_text,
-        senders=UNTRUSTED_RESULT if split_warnings(_result_warnings(answer.data))[1] else NO_UNTRUSTED,
-        warnings=answer.warnings,
-    )
+def delivery(tool: str) -> Act:
+    """Return the function of a tool that sends a message, or asks for one that was sent, and shows its status."""
+
+    def act(asked: CallContext, given: ToolRequest) -> ToolResult:
+        answer = given.call(asked)
+        senders = UNTRUSTED_RESULT if split_warnings(_result_warnings(answer.data))[1] else NO_UNTRUSTED
+        return present(Presentation(to_json_data(answer.data), tool, delivery_status_text, senders, answer.warnings))
+
+    return act
 
 
 def _result_warnings(data: Delivery | LegacySendResult) -> tuple[str, ...]:

@@ -81,7 +81,6 @@ class Reader:
 
 def _page(answer: Answer) -> tuple[list[Any], str | None]:
     """Return the entries of a result, and the cursor of the next page."""
-    assert answer.structure is not None
     data = answer.data
     if isinstance(data, list):
         return data, answer.structure.get("nextCursor")

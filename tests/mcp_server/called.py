@@ -39,7 +39,6 @@ class Called:
         """Return a successful result, after checking its size and schema."""
         answer = self.call(name, **arguments)
         assert not answer.is_error, answer.text
-        assert answer.structured is not None
         _output(name).validate(json.loads(json.dumps(answer.structured)))
         assert wire_size(answer) <= MAX_RESULT_SIZE
         return answer
@@ -47,7 +46,6 @@ class Called:
     def data(self, name: str, /, **arguments: Any) -> Any:
         """Return the data of a successful result."""
         structured = self.shown(name, **arguments).structured
-        assert structured is not None
         return structured["data"]
 
     def error(self, name: str, /, **arguments: Any) -> Any:
@@ -68,7 +66,6 @@ class Called:
         cursor: dict[str, str] = {}
         while True:
             structured = self.shown(name, **arguments, **cursor).structured
-            assert structured is not None
             data = structured["data"]
             yield data
             page = {} if isinstance(data, list) else data.get("messages", data)

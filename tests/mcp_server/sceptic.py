@@ -36,7 +36,7 @@ class Answer:
 
     tool: str
     text: str
-    structure: dict[str, Any] | None
+    structure: Any
     links: tuple[dict[str, Any], ...]
 
     @classmethod

@@ -172,7 +172,6 @@ def test_what_is_not_seen_comes_in_no_form(library: Library, form: str) -> None:
     for name, arguments in (("get_email", read), ("get_email_body", read), ("get_thread", read | {"threadId": thread})):
         given = {key: value for key, value in arguments.items() if name != "get_thread" or key != "messageId"}
         shown = library.tools.shown(name, **given)
-        assert shown.structured is not None
         assert "Phantom" not in shown.text + str(shown.structured)
         assert "Seen" in shown.text
         assert any("Hidden text was removed" in one for one in shown.structured["warnings"])
@@ -191,7 +190,6 @@ def test_style_that_cannot_be_judged_is_noted(library: Library, form: str) -> No
         ("get_thread", {"threadId": thread}),
     ):
         shown = library.tools.shown(name, **read, **place)
-        assert shown.structured is not None
         assert "Maybe" in shown.text
         assert told in " ".join(shown.structured["warnings"])
         assert told in shown.text
@@ -274,7 +272,6 @@ def test_of_very_many_mailboxes_those_that_need_somebody_are_shown(library: Libr
         with appliance.store.database.transaction():
             appliance.store.database.change("UPDATE accounts SET status = 'error' WHERE id = ?", (made[33],))
         shown = Called(appliance, client.token).shown("get_status")
-        assert shown.structured is not None
         found = [one["id"] for one in shown.structured["data"]["accounts"]]
         assert (len(found), found[0]) == (25, made[33])
         assert "25 of 40 mailboxes are shown" in shown.text
@@ -291,7 +288,6 @@ def test_what_a_warning_quotes_is_fenced(library: Library, monkeypatch: pytest.M
         library.tools.shown("search_emails", q="-ignore body:instructions"),
         library.tools.shown("get_status"),
     ):
-        assert shown.structured is not None
         quoting = [at for at, one in enumerate(shown.structured["warnings"]) if "gnore" in one or "body:" in one]
         assert quoting
         assert {f"/warnings/{at}" for at in quoting} <= set(shown.structured["untrusted"])

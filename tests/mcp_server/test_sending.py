@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.clock import SystemClock, to_timestamp
-from mailbox_appliance.mcp_server import render, write_tools
+from mailbox_appliance.mcp_server import write_tools
 from mailbox_appliance.mcp_server.limits import UNTRUSTED_RESULT, to_json_data
+from mailbox_appliance.mcp_server.render import Presentation, present
 from mailbox_appliance.mcp_server.tool import ToolResult
 from mailbox_appliance.model.accounts import AccountError
 from mailbox_appliance.model.base import own_text
@@ -46,7 +47,6 @@ class Office:
     def told(self, name: str, /, **arguments: Any) -> tuple[Any, str]:
         """Return the data, and the first line of the text."""
         shown = self.tools.shown(name, accountId=self.account, **arguments)
-        assert shown.structured is not None
         return shown.structured["data"], shown.text.partition("\n")[0]
 
     def error(self, name: str, /, **arguments: Any) -> Any:
@@ -147,7 +147,6 @@ def test_forwards_share_keys_as_well(office: Office) -> None:
 def test_a_refused_recipient(office: Office) -> None:
     office.smtp.recipients["bob@example.test"] = "550 5.1.1 no such user"
     shown = office.tools.shown("send_email", accountId=office.account, idempotencyKey=a_key(), **a_message())
-    assert shown.structured is not None
     assert shown.structured["data"]["error"] == {"code": "recipient_rejected"}
     assert shown.text.startswith("Failed (recipient_rejected): nobody received the message.")
     assert "new idempotencyKey" in shown.text
@@ -163,7 +162,6 @@ def _is_fenced(shown: ToolResult, words: str) -> bool:
     """Whether the words occur only in fences and at untrusted pointers."""
     answer = Answer.of("any", shown)
     assert words in answer.text
-    assert answer.structure is not None
     places = [at for at, each in leaves(answer.structure, "") if words in each]
     fenced = sum(line.count(words) for line in answer.fenced())
     return set(places) <= set(answer.structure["untrusted"]) and fenced == answer.text.count(words)
@@ -186,7 +184,6 @@ def test_an_address_that_cannot_be_answered_is_fenced_wherever_it_is_named(offic
         ("get_delivery_operation", {"operationId": first["operationId"]}),
     ):
         shown = office.tools.shown(tool, accountId=office.account, **arguments)
-        assert shown.structured is not None
         assert any(HOSTILE in one for one in shown.structured["warnings"]), tool
         assert _is_fenced(shown, HOSTILE), tool
 
@@ -207,10 +204,8 @@ def test_words_of_the_appliance_are_not_fenced(office: Office) -> None:
     office.smtp.at("reply", Keep(DROP))
     operation = office.call("send_email", idempotencyKey=a_key(), **a_message())["operationId"]
     shown = office.tools.shown("get_delivery_operation", accountId=office.account, operationId=operation)
-    assert shown.structured is not None
     assert (shown.structured["untrusted"], len(shown.structured["warnings"])) == ([], 1)
     silent = office.tools.shown("preview_send", accountId=office.account, **a_message(body={}))
-    assert silent.structured is not None
     assert not [at for at in silent.structured["untrusted"] if at.startswith("/warnings")]
     assert len(silent.structured["warnings"]) == 1
 
@@ -238,8 +233,10 @@ def test_an_answer_of_an_earlier_release_is_fenced() -> None:
         ),
     ):
         assert write_tools._result_warnings(data) == (HOSTILE,)
-        shown = render.present(
-            to_json_data(data), tool="send_email", about="Sent.", senders=UNTRUSTED_RESULT, warnings=(HOSTILE,)
+        shown = present(
+            Presentation(
+                to_json_data(data), tool="send_email", about="Sent.", senders=UNTRUSTED_RESULT, warnings=(HOSTILE,)
+            )
         )
         assert _is_fenced(shown, HOSTILE)
 
@@ -247,7 +244,7 @@ def test_an_answer_of_an_earlier_release_is_fenced() -> None:
 def test_fencing_does_not_depend_on_the_wording() -> None:
     for words in ("This reply does not go to", "Anything else", "somebody@example.test"):
         for warning, is_fenced in ((f"{words}: {HOSTILE}", True), (own_text("The disk is full."), False)):
-            shown = render.present({}, tool="send_email", about="Sent.", warnings=(warning,))
+            shown = present(Presentation({}, tool="send_email", about="Sent.", warnings=(warning,)))
             assert _is_fenced(shown, warning) is is_fenced
 
 
@@ -274,7 +271,6 @@ def test_what_takes_long_is_looked_at_again(tmp_path: Path, mail_server: MailSer
         account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=smtp.port)
         tools = Called(desk.appliance, desk.token)
         shown = tools.shown("send_email", accountId=account, idempotencyKey=a_key(), **a_message())
-        assert shown.structured is not None
         assert shown.structured["data"]["status"] == "sending"
         assert shown.text.startswith("Sending:")
         assert "get_delivery_operation" in shown.text.partition("\n")[0]
@@ -325,7 +321,6 @@ def test_a_draft_from_its_making_to_its_sending(office: Office) -> None:
 def _check_file(office: Office, message: str, attachment: str) -> None:
     named = {"messageId": message, "attachmentId": attachment}
     shown = office.tools.shown("download_attachment", accountId=office.account, **named)
-    assert shown.structured is not None
     (link,) = shown.links
     assert (link.name, link.media_type, link.size, link.url) == (
         attachment,
@@ -337,7 +332,6 @@ def _check_file(office: Office, message: str, attachment: str) -> None:
     assert "content" not in shown.structured["data"]
     inline = office.tools.shown("download_attachment", accountId=office.account, inline=True, **named)
     assert inline.content == GIF
-    assert inline.structured is not None
     assert inline.structured["data"]["content"] == GIF
 
 
@@ -350,7 +344,6 @@ def test_a_large_file_is_a_link_alone(office: Office) -> None:
         shown = office.tools.shown(
             "download_attachment", accountId=office.account, messageId=made["id"], attachmentId=file["id"], inline=True
         )
-        assert shown.structured is not None
         assert (shown.content is not None) == is_inline == ("content" in shown.structured["data"])
         assert any("link" in warning for warning in shown.structured.get("warnings", ())) != is_inline
         assert shown.links[0].media_type == "application/octet-stream"
@@ -400,7 +393,6 @@ def test_ids_that_failed_are_shown_before_those_that_succeeded(office: Office) -
     ids = office.receive(_letter("One"))
     unknown = [f"msg_{number}_{'x' * 300}" for number in range(60)]
     shown = office.tools.shown("modify_emails", accountId=office.account, messageIds=[*ids, *unknown], action="star")
-    assert shown.structured is not None
     data = shown.structured["data"]
     assert shown.text.startswith("Action star: done for 1, failed for 60, uncertain for 0.")
     assert 10 < len(data["failed"]) < 60
@@ -432,7 +424,6 @@ def test_a_quota_is_told(office: Office) -> None:
         assert error["code"] == "too_many_attempts"
         assert "preview" not in error["message"]
         seen = office.tools.shown("preview_send", accountId=office.account, **a_message())
-        assert seen.structured is not None
         assert any("has reached its limit of" in warning for warning in seen.structured["warnings"])
     finally:
         desk.ask("PATCH", "/admin/settings", {"sending.credential_per_hour": None})
