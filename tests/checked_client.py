@@ -271,7 +271,6 @@ def _content(method: str, path: str, status: int) -> Any:
 
 @cache
 def description() -> Any:
-    """The OpenAPI description."""
     return json.loads(describe())
 
 

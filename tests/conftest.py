@@ -14,6 +14,7 @@ from mailbox_appliance.web.app import App
 from tests.checked_client import CheckedClient
 from tests.servers.dovecot import CannotStart, MailServer
 from tests.servers.fake_clock import FakeClock
+from tests.servers.gmail import Gmail
 from tests.servers.running import RunningAppliance
 from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.templates import Template, new_store, set_up_store
@@ -59,6 +60,13 @@ def scripted_smtp() -> Iterator[ScriptedSmtp]:
     server = ScriptedSmtp().start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def gmail() -> Iterator[Gmail]:
+    """Gmail's double, without an account."""
+    with Gmail() as server:
+        yield server
 
 
 @pytest.fixture

@@ -41,7 +41,6 @@ class ByTools:
     used: set[str] = field(default_factory=set)
 
     def go(self) -> None:
-        """Everything."""
         self._look_around()
         message = self._read()
         self._draft()

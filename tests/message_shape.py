@@ -9,7 +9,6 @@ ROLES = {"inbox", "sent", "drafts", "trash", "spam", "archive", "starred", "all"
 
 
 def text(value: Any) -> None:
-    """A string."""
     assert type(value) is str
 
 
@@ -26,12 +25,10 @@ def count(value: Any) -> None:
 
 
 def yes_or_no(value: Any) -> None:
-    """A boolean."""
     assert type(value) is bool
 
 
 def one_of(*choices: str) -> Check:
-    """One of these strings."""
 
     def check(value: Any) -> None:
         assert value in choices
@@ -40,7 +37,6 @@ def one_of(*choices: str) -> Check:
 
 
 def list_of(item: Check) -> Check:
-    """An array."""
 
     def check(value: Any) -> None:
         assert type(value) is list

@@ -13,7 +13,6 @@ DOCUMENT = (ROOT / "docs" / "explanation" / "performance.md").read_text()
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A finished call."""
     return subprocess.run([ROOT / "scripts" / "bench", *arguments], capture_output=True, text=True, timeout=30)
 
 

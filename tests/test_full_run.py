@@ -105,7 +105,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApplian
 
 @pytest.fixture(scope="module")
 def full_run(running: RunningAppliance, mail_server: MailServer) -> FullRun:
-    """One of everything, done."""
     return FullRun(running, mail_server, a_licence(Ed25519PrivateKey.from_private_bytes(b"k" * 32))).go()
 
 

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import mailbox_appliance
@@ -62,31 +63,12 @@ class House:
         }
 
     def cycles(self) -> list[list[str]]:
-        """Groups of modules that import each other, also inside functions (Tarjan's strong components)."""
-        graph = self.graph(lazy=True)
-        order: dict[str, int] = {}
-        low: dict[str, int] = {}
-        stack: list[str] = []
-        found: list[list[str]] = []
-
-        def visit(name: str) -> None:
-            order[name] = low[name] = len(order)
-            stack.append(name)
-            for other in graph[name]:
-                if other not in order:
-                    visit(other)
-                    low[name] = min(low[name], low[other])
-                elif other in stack:
-                    low[name] = min(low[name], order[other])
-            if low[name] == order[name]:
-                group = stack[stack.index(name) :]
-                del stack[-len(group) :]
-                found.append(sorted(group))
-
-        for name in graph:
-            if name not in order:
-                visit(name)
-        return [group for group in found if len(group) > 1]
+        """A group of modules that import each other, also inside functions; none where there is none."""
+        try:
+            TopologicalSorter(self.graph(lazy=True)).prepare()
+        except CycleError as error:
+            return [sorted(set(error.args[1]))]
+        return []
 
     def longest_chain(self) -> list[str]:
         """The longest row of modules of which each imports the next when it is loaded. There must be no cycle."""

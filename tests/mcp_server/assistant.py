@@ -41,7 +41,6 @@ class Assistant:
 
     @property
     def version(self) -> str:
-        """The negotiated protocol version."""
         return str(self.client.protocol_version)
 
     @property

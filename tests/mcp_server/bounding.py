@@ -46,7 +46,6 @@ class Reader:
         return answer
 
     def good(self, tool: str, **arguments: Any) -> Answer:
-        """Return a successful result."""
         answer = self.ask(tool, **arguments)
         assert answer.structure is not None, answer.text
         return answer

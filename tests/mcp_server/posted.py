@@ -25,7 +25,6 @@ class Posted:
 
     @property
     def json(self) -> Any:
-        """The body."""
         return json.loads(self.content)
 
     @property
@@ -42,7 +41,6 @@ class Posted:
 
 
 def message(method: str, /, **params: Any) -> dict[str, Any]:
-    """Return a request."""
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 

@@ -47,7 +47,6 @@ class Stage:
         return str(self.made(**rights)["token"])
 
     def made(self, *, by: str | None = None, **rights: Any) -> Any:
-        """Create an API key."""
         answer = self.running.ask("POST", "/me/api-keys", {"name": "assistant", **rights}, token=by)
         assert answer.status == 201, answer
         return answer.data

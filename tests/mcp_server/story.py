@@ -37,7 +37,6 @@ class Story:
     is_literal: bool = True
 
     def play(self) -> None:
-        """Play the whole day."""
         self.look_around()
         self.turn_pages()
         self.read()

@@ -1,7 +1,6 @@
 """No result of a tool exceeds its bound, whatever a mailbox holds; a file of 25 MB comes by its link (show 3)."""
 
 import hashlib
-import http.client
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -33,7 +32,7 @@ from tests.operations.test_large_download import forget_peak, message, peak
 from tests.servers.corpus import CorpusMessage
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
-from tests.servers.running import RunningAppliance
+from tests.servers.running import RunningAppliance, download
 
 MIB = 1 << 20
 SIZE = 25 * MIB
@@ -57,21 +56,6 @@ def test_every_tool_that_reads_was_asked(reader: Reader) -> None:
     assert not_asked(reader) == set()
 
 
-def fetched(url: str) -> tuple[str, int]:
-    """Return SHA-256 and size of a download, read in chunks without a token."""
-    place = urlsplit(url)
-    connection = http.client.HTTPConnection(place.netloc, timeout=60)
-    connection.request("GET", place.path)
-    response = connection.getresponse()
-    assert response.status == 200, response.read(1000)
-    digest, size = hashlib.sha256(), 0
-    while chunk := response.read(64 * 1024):
-        digest.update(chunk)
-        size += len(chunk)
-    connection.close()
-    return digest.hexdigest(), size
-
-
 @pytest.mark.slow
 def test_25_mb_come_out_through_a_link(running: RunningAppliance, mail_server: MailServer) -> None:
     content = os.urandom(MIB) * 25
@@ -92,7 +76,7 @@ def test_25_mb_come_out_through_a_link(running: RunningAppliance, mail_server: M
         before = peak(running.process.pid)
         assert len(posted.content.decode()) < 2_048
         link = posted.result["structuredContent"]["data"]["url"]
-        assert fetched(link) == (hashlib.sha256(content).hexdigest(), SIZE)
+        assert download(link) == (SIZE, hashlib.sha256(content).hexdigest())
         assert peak(running.process.pid) - before < MOST_GROWTH
 
 

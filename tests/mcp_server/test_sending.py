@@ -50,7 +50,6 @@ class Office:
         return shown.structured["data"], shown.text.partition("\n")[0]
 
     def error(self, name: str, /, **arguments: Any) -> Any:
-        """Return the error object."""
         return self.tools.error(name, accountId=self.account, **arguments)
 
     def receive(self, *sources: bytes) -> list[str]:

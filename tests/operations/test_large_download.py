@@ -2,16 +2,14 @@
 
 import base64
 import hashlib
-import http.client
 import os
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
-from tests.servers.running import RunningAppliance
+from tests.servers.running import RunningAppliance, download
 
 MIB = 1 << 20
 SIZE = 60 * MIB
@@ -41,20 +39,6 @@ def forget_peak(process: int) -> None:
     Path(f"/proc/{process}/clear_refs").write_text("5")
 
 
-def download(running: RunningAppliance, path: str) -> tuple[int, str]:
-    """Size and hash of what comes, read slowly enough to be ahead of nobody."""
-    connection = http.client.HTTPConnection(urlsplit(running.url).netloc, timeout=60)
-    connection.request("GET", "/api/v1" + path, headers={"Authorization": f"Bearer {running.token}"})
-    response = connection.getresponse()
-    assert response.status == 200, response.read(1000)
-    digest, size = hashlib.sha256(), 0
-    while chunk := response.read(64 * 1024):
-        digest.update(chunk)
-        size += len(chunk)
-    connection.close()
-    return size, digest.hexdigest()
-
-
 @pytest.mark.slow
 def test_it_comes_whole_and_needs_little_memory(running: RunningAppliance, mail_server: MailServer) -> None:
     content = os.urandom(MIB) * 60
@@ -68,13 +52,14 @@ def test_it_comes_whole_and_needs_little_memory(running: RunningAppliance, mail_
     assert abs(listed["sizeBytes"] - SIZE) < 100
     assert running.process is not None
     process = running.process.pid
+    url = f"{running.url}/api/v1{path}"
     expected = (SIZE, hashlib.sha256(content).hexdigest())
     for _ in range(2):  # fetched, then kept
         forget_peak(process)
         before = peak(process)
-        assert download(running, f"{path}/messages/{item['id']}/attachments/{listed['id']}") == expected
+        assert download(f"{url}/messages/{item['id']}/attachments/{listed['id']}", running.token) == expected
         assert peak(process) - before < MOST_GROWTH
     before = peak(process)
-    size, _ = download(running, f"{path}/messages/{item['id']}/raw")
+    size, _ = download(f"{url}/messages/{item['id']}/raw", running.token)
     assert size == len(message(content))
     assert peak(process) - before < MOST_GROWTH

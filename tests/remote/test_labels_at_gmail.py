@@ -21,12 +21,6 @@ def source(name: str) -> bytes:
 
 
 @pytest.fixture
-def gmail() -> Iterator[Gmail]:
-    with Gmail() as gmail:
-        yield gmail
-
-
-@pytest.fixture
 def box(gmail: Gmail) -> GmailMailbox:
     return gmail.add("ada@gmail.test")
 

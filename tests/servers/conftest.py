@@ -12,16 +12,14 @@ from tests.servers.gmail_mailbox import GmailMailbox
 
 
 @pytest.fixture
-def gmail() -> Iterator[Gmail]:
+def gmail(gmail: Gmail) -> Gmail:
     """Gmail's double, with an account."""
-    with Gmail() as server:
-        server.add(USER)
-        yield server
+    gmail.add(USER)
+    return gmail
 
 
 @pytest.fixture
 def box(gmail: Gmail) -> GmailMailbox:
-    """The mailbox of that account."""
     return gmail.boxes[USER]
 
 

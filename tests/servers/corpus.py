@@ -78,7 +78,6 @@ class Corpus:
         self._threads: list[_Thread] = []
 
     def messages(self, count: int) -> Iterator[CorpusMessage]:
-        """So many, oldest first."""
         for number in range(count):
             yield self._message(number, self._start + int(_SPAN * (number + self._chance.random()) / count))
 

@@ -228,7 +228,6 @@ class _Program:
         ]
 
     def run(self) -> Seen:
-        """Until the input ends."""
         self.poll.register(sys.stdin.fileno(), select.EPOLLIN)
         until, has_told = time.monotonic() + _PATIENCE, False
         while True:

@@ -89,7 +89,6 @@ class Desk:
         return self.ask("GET", f"/accounts/{account}").data
 
     def send(self, account: str, body: object, key: str | None = None, *, token: str | None = None) -> Answer:
-        """POST .../send."""
         return self.ask("POST", f"/accounts/{account}/send", body, token=token, Idempotency_Key=key or a_key())
 
     def begin(self, account: str, body: object, key: str | None = None) -> "Future[Answer]":
@@ -97,7 +96,6 @@ class Desk:
         return self._callers.submit(self.send, account, body, key)
 
     def delivery(self, account: str, operation_id: str) -> Answer:
-        """GET .../delivery-operations/ID."""
         return self.ask("GET", f"/accounts/{account}/delivery-operations/{operation_id}")
 
     def wait_for(self, account: str, operation_id: str, status: str, timeout: float = 10) -> Any:
@@ -110,7 +108,6 @@ class Desk:
         return self.delivery(account, operation_id).data
 
     def message(self, account: str, message_id: str) -> Answer:
-        """GET .../messages/ID."""
         return self.ask("GET", f"/accounts/{account}/messages/{message_id}")
 
 

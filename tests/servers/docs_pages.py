@@ -51,7 +51,6 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        """Whether it is run."""
         return (self.kind in _RUN or self.kind == "setup") and not self.skip and not self.file
 
 

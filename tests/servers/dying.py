@@ -17,7 +17,6 @@ ORDER = "die-at"
 
 
 def prepare(appliance: Appliance) -> None:
-    """Listen for the moment."""
     order = appliance.folder / ORDER
 
     def reach(moment: str) -> None:

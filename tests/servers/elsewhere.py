@@ -24,7 +24,6 @@ class Elsewhere:
         self._app = app
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer one request."""
         peer = environ.pop("HTTP_PEER", None)
         if peer is not None:
             environ |= {"REMOTE_ADDR": peer, "wsgi.url_scheme": "https"}

@@ -18,7 +18,6 @@ class FakeClock:
             return self._wall
 
     def monotonic(self) -> float:
-        """Seconds that only grow."""
         with self._lock:
             return self._passed
 

@@ -38,7 +38,6 @@ class FaultProxy(Faults):
         return self
 
     def stop(self) -> None:
-        """End all."""
         self.is_shut = True
         self.go_on()
         self.cut_all()
@@ -96,12 +95,10 @@ class _Connection:
         self._kept_back = b""  # an answer whose line has not ended
 
     def close(self) -> None:
-        """End both sides."""
         shut(self._client)
         shut(self._server)
 
     def pass_commands(self) -> None:
-        """The client's side."""
         self._pass(self._client, self._send_commands)
 
     def pass_answers(self) -> None:

@@ -67,13 +67,11 @@ class Gmail:
         self.stop()
 
     def start(self) -> "Gmail":
-        """Listen on free ports."""
         self._listener.start()
         self.smtp.start()
         return self
 
     def stop(self) -> None:
-        """End all."""
         self.smtp.stop()
         self._listener.stop()
 

@@ -85,7 +85,6 @@ def name_of(word: Word) -> str:
 
 
 def quoted(text: str) -> str:
-    """A quoted string."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -232,7 +231,6 @@ def _items(asked: Word, *, with_modseq: bool) -> list[Item]:
 
 
 def _answer(number: int, letter: Letter, folder: Folder, wanted: list[Item]) -> bytes:
-    """One untagged answer."""
     return b"* %d FETCH (%b)\r\n" % (number, b" ".join(item(letter, folder) for item in wanted))
 
 
@@ -314,7 +312,6 @@ def _loaded(source: bytes):  # type: ignore[no-untyped-def]
 
 
 def _written_date(at: datetime) -> str:
-    """An INTERNALDATE."""
     return f"{at.day:02d}-{_MONTHS[at.month - 1]}-{at.year:04d} {at:%H:%M:%S} {at:%z}"
 
 
@@ -519,11 +516,9 @@ class Commands:
     # --- selecting ---
 
     def do_select(self, arguments: list[Word]) -> str:
-        """SELECT."""
         return self._open(arguments, is_writable=True)
 
     def do_examine(self, arguments: list[Word]) -> str:
-        """EXAMINE."""
         return self._open(arguments, is_writable=False)
 
     def _open(self, arguments: list[Word], *, is_writable: bool) -> str:
@@ -565,7 +560,6 @@ class Commands:
         return ""
 
     def do_status(self, arguments: list[Word]) -> str:
-        """STATUS."""
         folder = self._folder(arguments[0], f"[NONEXISTENT] Unknown Mailbox: {name_of(arguments[0])} (Failure)")
         with self.box.lock:
             self._say(_status(folder, [each.upper() for each in texts_of(arguments[1])]))

@@ -257,7 +257,6 @@ class GmailMailbox:
             self._listeners.append(wake)
 
     def ignore(self, wake: Callable[[], None]) -> None:
-        """No more."""
         with self.lock:
             self._listeners.remove(wake)
 
@@ -331,15 +330,12 @@ class GmailMailbox:
         self.relabel(self.letters[number], add=names)
 
     def unlabel(self, number: int, *names: str) -> None:
-        """Take labels away."""
         self.relabel(self.letters[number], remove=names)
 
     def flag(self, number: int, *flags: str) -> None:
-        """Add flags."""
         self.reflag(self.letters[number], add=flags)
 
     def unflag(self, number: int, *flags: str) -> None:
-        """Take flags away."""
         self.reflag(self.letters[number], remove=flags)
 
     def trash(self, number: int) -> None:
@@ -408,7 +404,6 @@ class GmailMailbox:
         self.folders[path].is_shown = False
 
     def show(self, path: str) -> None:
-        """Show it again."""
         self.folders[path].is_shown = True
 
     def hide_all_mail(self) -> None:

@@ -71,7 +71,6 @@ class Session:
             pass
 
     def close(self) -> None:
-        """Let go of everything."""
         for each in (self.connection, self._woken, self._waker):
             each.close()
 

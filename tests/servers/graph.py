@@ -81,7 +81,6 @@ class GraphServer(Script[Step, Action]):
 
     @property
     def connections(self) -> int:
-        """How many are open."""
         return self._server.connected + self.uploads.listener.connected
 
     def set_open(self, is_open: bool) -> None:
@@ -112,7 +111,6 @@ class GraphServer(Script[Step, Action]):
             return [each for each in self.asked if "/messages" in each.target and each.method == "POST"]
 
     def drafts(self, owner: str) -> list[Item]:
-        """What lies in Drafts."""
         with self._changed:
             return [each for each in self.items.values() if each.owner == owner and each.folder == "drafts"]
 

@@ -63,7 +63,6 @@ class UploadHost:
         self.place = f"localhost:{self.listener.port}"
 
     def forget(self) -> None:
-        """Begin from nothing."""
         self.sessions.clear()
         self.asked.clear()
         self.leads_to, self.keeps, self.is_for_all = (lambda url: url), None, False

@@ -78,14 +78,11 @@ class Web:
     silent: set[str] = field(default_factory=set)
 
     def put(self, place: str, content: bytes, status: int = 200, **headers: str) -> None:
-        """Have something lie somewhere."""
         self.pages[place] = (status, headers, content)
 
 
 @dataclass
 class Internet:
-    """All of it."""
-
     names: Names
     web: Web
     ca_file: str

@@ -60,7 +60,6 @@ class Issuer:
         self.answer = (200, json.dumps({"valid": valid}).encode())
 
     def stop(self) -> None:
-        """Answer nobody any more."""
         self._listener.stop()
 
     def _answer(self, asked: Asked) -> Answered:

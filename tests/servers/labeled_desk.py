@@ -46,7 +46,6 @@ class LabeledDesk:
         self.account = self.desk.connect(address, imap_port=gmail.imap_port, smtp_port=gmail.smtp_port)
 
     def close(self) -> None:
-        """Stop."""
         self.desk.close()
 
     def bring(self, *subjects: str, labels: str = "\\Inbox", place: Any = "all") -> list[str]:
@@ -62,7 +61,6 @@ class LabeledDesk:
         return str(row[0])
 
     def act(self, action: str, ids: list[str], **more: object) -> Any:
-        """A bulk action."""
         body = {"action": action, "messageIds": ids, **more}
         answer = self.desk.ask("POST", f"/accounts/{self.account}/messages/actions", body)
         assert answer.status == 200, answer

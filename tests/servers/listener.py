@@ -69,7 +69,6 @@ class Listener(socketserver.TCPServer):
         return len(self._threads())
 
     def cut_all(self) -> None:
-        """End every connection."""
         with self._lock:
             for connection in self._connections.values():
                 shut(connection)
@@ -231,7 +230,6 @@ class Script(Generic[S, A]):
             self._held[step] -= 1
 
     def let_all_go(self) -> None:
-        """Hold nobody any more."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()

@@ -116,7 +116,6 @@ class Mailboxes:
         return done.stdout
 
     def maildir(self, user: str, folder: str = "INBOX") -> Path:
-        """Where a folder lies."""
         home = self.folder / "mail" / user / "Maildir"
         if folder == "INBOX":
             return home

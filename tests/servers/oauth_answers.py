@@ -38,8 +38,6 @@ _AADSTS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What is answered."""
-
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -80,8 +78,6 @@ class _Access:
 
 
 class Answers:
-    """What the provider knows."""
-
     def __init__(self, server: "OAuthServer") -> None:
         self._server, self._lock = server, threading.RLock()
         self._codes: dict[str, _Code] = {}

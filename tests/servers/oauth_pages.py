@@ -26,7 +26,6 @@ def device(user_code: str, person: str) -> bytes:
 
 
 def said(text: str) -> bytes:
-    """One sentence."""
     return f"<!doctype html><title>{escape(text)}</title><link rel=icon href=data:,><p>{escape(text)}</p>".encode()
 
 

@@ -95,12 +95,10 @@ class OAuthServer:
         self.stop()
 
     def start(self) -> "OAuthServer":
-        """Answer from now on."""
         self._server.start()
         return self
 
     def stop(self) -> None:
-        """Answer nobody any more."""
         self._server.stop()
 
     def row(

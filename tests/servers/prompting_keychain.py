@@ -28,7 +28,6 @@ class PromptingKeychain:
         assert asked.wait(_PATIENCE), f"{_NAME} is not ours"
 
     def stop(self) -> None:
-        """End both."""
         self._connection.interrupt()
         self._thread.join(_PATIENCE)
         self._connection.close()

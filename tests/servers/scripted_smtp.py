@@ -110,6 +110,5 @@ class ScriptedSmtp(Script[Step, Action]):
         return handed
 
     def keep(self, message: Accepted) -> None:
-        """The message is delivered."""
         with self._changed:
             self._messages.append(message)

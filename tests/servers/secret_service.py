@@ -48,7 +48,6 @@ class SecretService:
         self._wait(is_there=True)
 
     def stop(self) -> None:
-        """End both."""
         self._stop_daemon()
         self._bus.stop()
 

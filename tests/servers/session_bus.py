@@ -23,7 +23,6 @@ class SessionBus:
 
     @property
     def address(self) -> str:
-        """Where it is."""
         return self.environment["DBUS_SESSION_BUS_ADDRESS"]
 
     def start(self, display: str | None = None) -> "SessionBus":

@@ -93,7 +93,6 @@ class Handed:
     said_at: float = 0.0
 
     def answered(self, said: str) -> None:
-        """A reply was sent."""
         self.said, self.said_at = said, time.monotonic()
 
     @property

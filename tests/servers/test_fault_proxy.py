@@ -27,7 +27,6 @@ LOST = (imaplib.IMAP4.abort, OSError)
 
 @pytest.fixture
 def proxy(mail_server: MailServer) -> Iterator[FaultProxy]:
-    """Before Dovecot."""
     made = FaultProxy(mail_server.imap_port).start()
     yield made
     made.stop()

@@ -63,7 +63,6 @@ class Box:
 
     @property
     def middle(self) -> tuple[int, int]:
-        """Where one would click."""
         return (self.left + self.right) // 2, (self.top + self.bottom) // 2
 
 
@@ -99,7 +98,6 @@ class Panel:
         self._start_panel()
 
     def stop(self) -> None:
-        """End it."""
         if hasattr(self, "_display"):
             self._display.close()
         for process in reversed(self._processes):
@@ -170,7 +168,6 @@ class Panel:
         self._display.sync()
 
     def point(self, place: tuple[int, int]) -> None:
-        """Move the mouse there."""
         xtest.fake_input(self._display, X.MotionNotify, x=place[0], y=place[1])
         self._display.sync()
 

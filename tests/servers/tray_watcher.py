@@ -50,8 +50,6 @@ class SeenRow:
 
 @dataclass(frozen=True)
 class SeenNotice:
-    """A notification."""
-
     title: str
     text: str
 
@@ -100,7 +98,6 @@ class TrayHost:
         return self
 
     def stop(self) -> None:
-        """Leave the bus."""
         self._server.interrupt()
         self._thread.join(PATIENCE)
         self._server.close()

@@ -28,7 +28,6 @@ class Request:
 
     @classmethod
     def of(cls, kind: str, method: str, path: str, body: object = None, **more: Any) -> "Request":
-        """With a JSON body."""
         return cls(kind, method, path, None if body is None else json.dumps(body).encode(), **more)
 
 

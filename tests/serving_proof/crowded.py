@@ -71,7 +71,6 @@ class Newcomers:
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
         self._ending.set()
         self._thread.join()
 
@@ -209,7 +208,6 @@ class Field:
         return Crowd(Plan(self.url, scaled, max(1, int(sources * self.size)), seed=seed))
 
     def phase(self, name: str) -> Phase:
-        """Ask for a while."""
         newcomers, prober = Newcomers(self.url, self.token), Prober(self.url.removeprefix("http://"), self.token)
         time.sleep(self._seconds)
         kept = prober.stop()

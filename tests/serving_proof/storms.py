@@ -29,15 +29,12 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Held:
-    """What the process holds."""
-
     threads: int
     files: int  # but those of the store: a thread opens them when it first needs them
     memory: float  # MiB
 
     @classmethod
     def of(cls, running: RunningAppliance) -> "Held":
-        """Now."""
         assert running.process is not None
         process = psutil.Process(running.process.pid)
         of_store = sum("/mailbox.db" in opened.path for opened in process.open_files())
@@ -56,7 +53,6 @@ class Kept:
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
         self._ending.set()
         self._thread.join()
 
@@ -99,7 +95,6 @@ class Storm:
         self._swapper = Swapper(running.folder, seed, 1.0)
 
     def step(self) -> None:
-        """One change, at random."""
         steps: dict[str, Callable[[], None]] = {
             "reload": self._reload,
             "swap": self._swapper.swap,
@@ -135,8 +130,6 @@ class Storm:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it."""
-
     done: Counter[str]
     before: Held
     after: Held

@@ -36,7 +36,6 @@ class Swapper:
         self._thread = threading.Thread(target=self._run, name="swapper")
 
     def start(self) -> "Swapper":
-        """Begin."""
         self._thread.start()
         return self
 

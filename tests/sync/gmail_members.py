@@ -5,9 +5,7 @@ import random
 import time
 from collections import Counter
 
-from tests.servers.gmail_mailbox import SENT, Letter
-from tests.servers.gmail_mailbox import GmailMailbox
-from tests.servers.gmail_mailbox import header_of
+from tests.servers.gmail_mailbox import SENT, GmailMailbox, Letter, header_of
 from tests.servers.running import Answer
 from tests.sync.gmail_mirrored import MirroredGmail
 from tests.sync.gmail_rival import LABELS

@@ -9,8 +9,7 @@ from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.store.store import Store
 from tests.servers.corpus import Corpus
 from tests.servers.fault_proxy import FaultProxy
-from tests.servers.gmail_mailbox import IMPORTANT, INBOX, SENT, STARRED, Place
-from tests.servers.gmail_mailbox import GmailMailbox
+from tests.servers.gmail_mailbox import IMPORTANT, INBOX, SENT, STARRED, GmailMailbox, Place
 from tests.servers.running import RunningAppliance
 from tests.sync.gmail_rival import LABELS
 from tests.sync.proof import Mirrored, hash_of, hash_of_source

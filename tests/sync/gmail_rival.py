@@ -8,8 +8,7 @@ from imapclient import IMAPClient
 from imapclient.exceptions import IMAPClientError
 
 from tests.servers.gmail import PASSWORD, Gmail
-from tests.servers.gmail_mailbox import DRAFT, IMPORTANT, INBOX, SENT, STARRED, Letter
-from tests.servers.gmail_mailbox import GmailMailbox
+from tests.servers.gmail_mailbox import DRAFT, IMPORTANT, INBOX, SENT, STARRED, GmailMailbox, Letter
 
 LABELS = ("Work", "Work/2024", "Müll & mehr", "Очень важно", 'a "b" \\c', "受信", "later")
 _FLAGS = ("\\Seen", "\\Seen", "\\Answered", "$Forwarded", "$Phishing", "Later")

@@ -1,6 +1,6 @@
 """A mailbox with labels is followed: each message once, in the folder where it lies, with its labels."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -17,12 +17,6 @@ from tests.sync.mirrored import source
 
 USER = "ada@gmail.test"
 ALL = "[Gmail]/All Mail"
-
-
-@pytest.fixture
-def gmail() -> Iterator[Gmail]:
-    with Gmail() as gmail:
-        yield gmail
 
 
 @pytest.fixture

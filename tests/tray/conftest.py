@@ -11,6 +11,8 @@ from mailbox_appliance.client import local
 from mailbox_appliance.client.instances import local_key
 from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.tray import service
+from tests.servers.session_bus import SessionBus
+from tests.servers.tray_watcher import TrayHost
 from tests.templates import Template
 
 
@@ -74,3 +76,18 @@ def desk(tmp_path: Path, templates: dict[str, Template]) -> Iterator[Desk]:
     made = desk_at(tmp_path, templates["set up"])
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="module")
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionBus]:
+    """One bus for all tests of a file that do not end it."""
+    bus = SessionBus(tmp_path_factory.mktemp("session")).start()
+    yield bus
+    bus.stop()
+
+
+@pytest.fixture
+def host(bus: SessionBus) -> Iterator[TrayHost]:
+    host = TrayHost(bus.address).start()
+    yield host
+    host.stop()

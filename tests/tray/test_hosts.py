@@ -4,7 +4,6 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from queue import Queue
 from types import ModuleType, SimpleNamespace
@@ -30,20 +29,6 @@ def let_go(icon: Icon) -> None:
     """Disconnect the icon from the bus."""
     icon.stop()
     icon.run()
-
-
-@pytest.fixture(scope="module")
-def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionBus]:
-    bus = SessionBus(tmp_path_factory.mktemp("session")).start()
-    yield bus
-    bus.stop()
-
-
-@pytest.fixture
-def host(bus: SessionBus) -> Iterator[TrayHost]:
-    host = TrayHost(bus.address).start()
-    yield host
-    host.stop()
 
 
 # --- Linux: none ---

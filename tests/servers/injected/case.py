@@ -81,7 +81,6 @@ def text_part(text: str = "DecoyInBody") -> str:
 
 
 def page(body: str, head: str = "") -> str:
-    """A whole page."""
     return f"<!DOCTYPE html>\n<html><head>{head}</head>\n<body>\n{body}\n</body></html>"
 
 

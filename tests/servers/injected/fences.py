@@ -14,7 +14,6 @@ _SEEN = ("DecoyInBody", "DecoyInEnd")
 
 
 def fences() -> Iterator[Injection]:
-    """All of them."""
     yield from _look_alikes()
     yield from _as_html()
     yield from _in_fields()

@@ -11,7 +11,6 @@ _LINES = "lines that look like ours"
 
 
 def fields() -> Iterator[Injection]:
-    """All of them."""
     yield from _subjects()
     yield from _people()
     yield from _unshown()

@@ -6,7 +6,6 @@ from tests.servers.injected.case import Injection, elements, hidden
 
 
 def hiding() -> Iterator[Injection]:
-    """All of them."""
     yield from _not_displayed()
     yield from _by_style_sheet()
     yield from _sized()

@@ -10,7 +10,6 @@ _HEBREW, _ARABIC = "שלום, הפגישה ב-10:00", "مرحبا بالعالم
 
 
 def honest_mail() -> Iterator[Injection]:
-    """All of it."""
     yield from _newsletters()
     yield from _styles()
     yield from _languages()

@@ -41,7 +41,6 @@ def spread(text: str, between: str) -> str:
 
 
 def invisible() -> Iterator[Injection]:
-    """All of them."""
     yield from _everywhere()
     yield from _between()
 

@@ -9,7 +9,6 @@ _LARGE = 2_000_000
 
 
 def shapes() -> Iterator[Injection]:
-    """All of them."""
     yield from _large()
     yield from _numerous()
     yield from _empty()

@@ -8,7 +8,6 @@ _NONE = 'style="display:none"'
 
 
 def structure() -> Iterator[Injection]:
-    """All of them."""
     yield from _unseen_elements()
     yield from _hidden_elements()
     yield from _ends()

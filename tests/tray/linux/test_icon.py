@@ -64,21 +64,6 @@ class Tray:
         return [signal.name for signal in self.host.signals]
 
 
-@pytest.fixture(scope="module")
-def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionBus]:
-    """One bus for all tests that do not end it."""
-    bus = SessionBus(tmp_path_factory.mktemp("session")).start()
-    yield bus
-    bus.stop()
-
-
-@pytest.fixture
-def host(bus: SessionBus) -> Iterator[TrayHost]:
-    host = TrayHost(bus.address).start()
-    yield host
-    host.stop()
-
-
 @pytest.fixture
 def tray(bus: SessionBus, host: TrayHost) -> Iterator[Tray]:
     """A tray that is not shown yet."""
