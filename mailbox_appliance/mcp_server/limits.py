@@ -11,9 +11,9 @@ import secrets
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, reduce
-from itertools import accumulate, islice
+from itertools import islice
 from operator import add
 from typing import Any, Literal, TypeVar
 
@@ -114,18 +114,6 @@ def fit_texts(texts: Sequence[str], room: int) -> int:
     """
     lengths = range(1, MAX_RESULT_SIZE // 2 + 1)
     return bisect_right(lengths, room, key=lambda number: sum(2 * json_size(text[:number]) for text in texts))
-
-
-def fit_items(sizes: Sequence[int], room: int) -> int:
-    """Return how many entries from the beginning of a list fit into `room` characters. `sizes`: the size of each
-    entry.
-    """
-    return bisect_right(list(accumulate(sizes)), room)
-
-
-def limit_texts(limits: Limits, number: int) -> Limits:
-    """Return the same limits, with at most `number` characters of a body."""
-    return replace(limits, text=min(limits.text, max(number, 1)))
 
 
 def find_cut(text: str, number: int) -> int:

@@ -9,10 +9,12 @@ and `present_list` for one that returns the whole list. Data is plain JSON value
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any
 
 from mailbox_appliance.errors import Detail, Invalid, Problem, StoreUnusable
@@ -33,10 +35,8 @@ from mailbox_appliance.mcp_server.limits import (
     as_unicode,
     build_field_tree,
     extend_pointer,
-    fit_items,
     fit_texts,
     json_size,
-    limit_texts,
     shorten,
     split_warnings,
     subtree,
@@ -120,18 +120,15 @@ def to_blocks(data: Any, place: FieldTree) -> list[ItemBlock]:
         return _item_blocks(data, place)
     if not isinstance(data, dict):
         return [_value_block(data, place)]
-    name = list_field(data)
-    if name is None:
+    if (found := _find_page(data)) is None:
         return [_item_block(data, place)]
-    around = {key: value for key, value in data.items() if key not in (name, "nextCursor")}
-    listed = data[name]
-    within_it = subtree(place, name)
-    items = listed if isinstance(listed, list) else listed["items"]
-    entries = _item_blocks(items, within_it if isinstance(listed, list) else subtree(within_it, "items"))
+    steps, page = found
+    around = {key: value for key, value in data.items() if key not in (*(steps or ["items"]), "nextCursor")}
+    entries = _item_blocks(page["items"], reduce(subtree, [*steps, "items"], place))
     return [_item_block(around, place), *entries] if around else entries
 
 
-def item_sizes(items: Sequence[Any], place: FieldTree) -> list[int]:
+def item_sizes(items: Sequence[Any], place: FieldTree | None) -> list[int]:
     """Return, for each entry of a list, the number of characters that it takes in a result, in the structured content
     and in the text together.
 
@@ -142,19 +139,16 @@ def item_sizes(items: Sequence[Any], place: FieldTree) -> list[int]:
     return [json_size(item) + json_size(text) + 2 for item, text in zip(items, texts, strict=True)]
 
 
-def list_field(data: Mapping[str, Any]) -> str | None:
-    """Return the name of the field that holds the main list of the data; None if there is none.
+def _find_page(data: Any) -> tuple[list[str], Mapping[str, Any]] | None:
+    """Return the page in the data, `{items, nextCursor}`, and the steps to it; None if there is no list in the data.
 
-    It is `items`, or else the first field whose value is a page, `{items, nextCursor}`.
+    It is the data itself if that has `items`, or else the first field whose value is a page.
     """
+    if not isinstance(data, dict):
+        return None
     if isinstance(data.get("items"), list | tuple):
-        return "items"
-    return next((key for key, value in data.items() if isinstance(value, dict) and _is_page(value)), None)
-
-
-def quote_text(value: str) -> str:
-    """Return the text in JSON quotes, with an escape for each character that is invisible or breaks a line."""
-    return _json_on_one_line(value)
+        return [], data
+    return next((([key], value) for key, value in data.items() if isinstance(value, dict) and _is_page(value)), None)
 
 
 def _is_page(value: Mapping[str, Any]) -> bool:
@@ -188,7 +182,7 @@ def _value_block(value: Any, place: FieldTree | None) -> ItemBlock:
     if place == "text" and isinstance(value, str):
         block.texts.append(value)
     elif place is not None:
-        block.lines.append(_json_on_one_line(value))
+        block.lines.append(_quote(value))
     else:
         block.facts.append(_render_token(value))
     return block
@@ -247,7 +241,7 @@ def _render_sent_entry(value: Any) -> str:
         return _render_address(value)
     if isinstance(value, dict) and value and not any(isinstance(inner, dict | list) for inner in value.values()):
         return " ".join(_facts("", value)) or "{}"
-    return _json_on_one_line(value)
+    return _quote(value)
 
 
 def _is_address(value: Any) -> bool:
@@ -263,25 +257,25 @@ def _render_address(value: Mapping[str, str]) -> str:
     """Return an address as `"Name" <email>`. An email address with characters that could mislead a reader is quoted
     too.
     """
-    email = value["email"] if _BARE_EMAIL.fullmatch(value["email"]) else quote_text(value["email"])
-    return f"{quote_text(value['name'])} <{email}>" if value.get("name") else email
+    email = value["email"] if _BARE_EMAIL.fullmatch(value["email"]) else _quote(value["email"])
+    return f"{_quote(value['name'])} <{email}>" if value.get("name") else email
 
 
 @lru_cache(512)
 def _render_name(name: str) -> str:
-    return name if _BARE.fullmatch(name) else quote_text(name)
+    return name if _BARE.fullmatch(name) else _quote(name)
 
 
 def _render_token(value: Any) -> str:
     if isinstance(value, str):
-        return value if _BARE.fullmatch(value) else quote_text(value)
+        return value if _BARE.fullmatch(value) else _quote(value)
     if isinstance(value, list) and not any(isinstance(entry, dict | list) for entry in value):
         return f"[{', '.join(map(_render_token, value))}]"
-    return _json_on_one_line(value)
+    return _quote(value)
 
 
-def _json_on_one_line(value: Any) -> str:
-    """Return any value as JSON on one line."""
+def _quote(value: Any) -> str:
+    """Return any value as JSON on one line, with an escape for each character that is invisible or breaks a line."""
     text = as_json(value)
     return text if text.isprintable() else _NOT_ASCII.sub(_escape_invisible, text)
 
@@ -337,15 +331,13 @@ def cursor_note(made: TruncatedData, tool: str, next_cursor: str | None) -> list
     `next_cursor`: the cursor, if the tool itself divides the list into pages. None: use the cursor in the data, from
     the operation.
     """
-    cursor, data = next_cursor, made.data
-    if cursor is None and isinstance(data, dict):
-        name = list_field(data)
-        within = name if name is not None and isinstance(data[name], dict) else None
-        holder, at = (data, "") if within is None else (data[within], extend_pointer("", within))
-        cursor = _own_text(made, holder, at, "nextCursor")
+    cursor = next_cursor
+    if cursor is None and (found := _find_page(made.data)) is not None:
+        steps, page = found
+        cursor = _own_text(made, page, reduce(extend_pointer, steps, ""), "nextCursor")
     if cursor is None:
         return []
-    return [f"There are more: call {tool} again with `cursor` {quote_text(cursor)} and the other arguments unchanged."]
+    return [f"There are more: call {tool} again with `cursor` {_quote(cursor)} and the other arguments unchanged."]
 
 
 def fewer_note(shown: int, limit: int) -> str:
@@ -378,7 +370,7 @@ def _find_bodies(made: TruncatedData, data: Any, at: str) -> Iterator[tuple[str 
 
     `at`: the JSON pointer of the data.
     """
-    if isinstance(data, list):
+    if isinstance(data, list | tuple):
         for number, entry in enumerate(data):
             yield from _find_bodies(made, entry, extend_pointer(at, number))
     elif isinstance(data, dict):
@@ -386,11 +378,12 @@ def _find_bodies(made: TruncatedData, data: Any, at: str) -> Iterator[tuple[str 
             yield None, data
         elif isinstance(data.get("body"), dict):
             yield _own_text(made, data, at, "id"), data["body"]
-        elif (name := list_field(data)) is not None:
-            yield from _find_bodies(made, data[name], extend_pointer(at, name))
+        elif (found := _find_page(data)) is not None:
+            steps, page = found
+            yield from _find_bodies(made, page["items"], reduce(extend_pointer, [*steps, "items"], at))
 
 
-def _own_text(made: TruncatedData, holder: dict[str, Any], at: str, name: str) -> str | None:
+def _own_text(made: TruncatedData, holder: Mapping[str, Any], at: str, name: str) -> str | None:
     """Return the text in one field of the data, to be shown in a note. None if a sender wrote it, or if it is not a
     text.
 
@@ -401,7 +394,7 @@ def _own_text(made: TruncatedData, holder: dict[str, Any], at: str, name: str) -
 
 
 def _body_note(whose: str | None, body: dict[str, Any]) -> str:
-    message = "the same `messageId`" if whose is None else f"`messageId` {quote_text(whose)}"
+    message = "the same `messageId`" if whose is None else f"`messageId` {_quote(whose)}"
     total = body.get("totalChars")
     total = f" ({total} characters in total)" if isinstance(total, int) else ""
     return (
@@ -603,11 +596,11 @@ def _present_fitting(answer: Presentation) -> ToolResult:
 
 def _present_shorter_texts(answer: Presentation, limits: Limits, texts: Sequence[str]) -> ToolResult | None:
     """Return the result with its bodies cut so that it fits; None if they would be too short to be useful."""
-    smallest = _present_once(answer, limit_texts(limits, 1))
+    smallest = _present_once(answer, replace(limits, text=1))
     number = fit_texts(texts, MAX_RESULT_SIZE - wire_size(smallest) - len(texts) * _OFFSETS_ROOM)
     if number < min(_SHORT_BODY, limits.text, max(map(len, texts))) // len(texts):
         return None
-    result = _present_once(answer, limit_texts(limits, number))
+    result = _present_once(answer, replace(limits, text=min(limits.text, max(number, 1))))
     return result if wire_size(result) <= MAX_RESULT_SIZE else None
 
 
@@ -662,20 +655,16 @@ def _drop_large_file(answer: Presentation) -> Presentation:
 
 
 def _list_items(data: Any) -> Sequence[Any]:
-    if not isinstance(data, dict):
-        return data if isinstance(data, list | tuple) else ()
-    name = list_field(data)
-    if name is None:
-        return ()
-    items: Sequence[Any] = data[name] if isinstance(data[name], list | tuple) else data[name]["items"]
-    return items
+    if isinstance(data, list | tuple):
+        return data
+    found = _find_page(data)
+    return () if found is None else found[1]["items"]
 
 
 def _has_next_page(data: Any) -> bool:
     """Whether the list in the data has a cursor for a next page."""
-    name = list_field(data) if isinstance(data, dict) else None
-    holder = data if name is None or name == "items" else data[name]
-    return isinstance(holder, dict) and holder.get("nextCursor") is not None
+    found = _find_page(data)
+    return found is not None and found[1].get("nextCursor") is not None
 
 
 def _count_fitting(result: ToolResult, made: TruncatedData, answer: Presentation) -> int:
@@ -683,22 +672,16 @@ def _count_fitting(result: ToolResult, made: TruncatedData, answer: Presentation
 
     `result`: the result with all entries, which is too large. `made`: its truncated data.
     """
-    place = build_field_tree(answer.senders)
-    at, found = "/data/", _list_items(made.data)
-    if isinstance(made.data, dict):
-        for step in _path_to_items(made.data):
-            at, place = f"{at}{step}/", subtree(place, step) or {}
-    sizes = item_sizes(found, place)
+    found = _find_page(made.data)
+    steps = [] if found is None else [*found[0], "items"]
+    at = f"{reduce(extend_pointer, steps, '/data')}/"
+    sizes = item_sizes(_list_items(made.data), reduce(subtree, steps, build_field_tree(answer.senders)))
     for pointer in made.pointers:
         number = pointer.removeprefix(at).partition("/")[0]
         if pointer.startswith(at) and number.isdigit():
             sizes[int(number)] += json_size(pointer) + 2
-    return fit_items(sizes, MAX_RESULT_SIZE - _NOTE_ROOM - (wire_size(result) - sum(sizes)))
-
-
-def _path_to_items(data: dict[str, Any]) -> list[str]:
-    name = list_field(data) or ""
-    return [name] if isinstance(data[name], list | tuple) else [name, "items"]
+    room = MAX_RESULT_SIZE - _NOTE_ROOM - (wire_size(result) - sum(sizes))
+    return bisect_right(list(accumulate(sizes)), room)
 
 
 def _present_nothing(answer: Presentation) -> ToolResult:

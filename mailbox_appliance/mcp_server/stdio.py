@@ -122,15 +122,9 @@ class LineWriter:
 
 def _read_chunks(fd: int) -> Iterator[bytes]:
     # Not through a buffered file: a thread that waits in one holds its lock when the process ends.
-    while chunk := _read_chunk(fd):
-        yield chunk
-
-
-def _read_chunk(fd: int) -> bytes:
-    try:
-        return os.read(fd, _CHUNK)
-    except OSError:  # a terminal that has gone
-        return b""
+    with suppress(OSError):  # a terminal that has gone
+        while chunk := os.read(fd, _CHUNK):
+            yield chunk
 
 
 def _write_all(fd: int, data: bytes) -> None:
