@@ -9,7 +9,7 @@ from tests.full_run_by_tools import ByTools, letter, misplace
 from tests.mcp_server.assistant import over_http
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import PASSWORD as MAILBOX_PASSWORD
-from tests.servers.mailboxes import wait_until
+from tests.servers.mailboxes import account_at, wait_until
 from tests.servers.running import PASSWORD, Answer, RunningAppliance
 from tests.tls.issued import FAR, authority, issued
 
@@ -182,9 +182,7 @@ class FullRun:
         self.steps.append(Step(step, Answer(200, result, {}), self._news()))
 
     def _mailbox(self, user: str, password: str = MAILBOX_PASSWORD) -> dict[str, Any]:
-        server = {"host": "127.0.0.1", "security": "none", "username": user, "password": password}
-        imap, smtp = {**server, "port": self.mail.imap_port}, {**server, "port": self.mail.submission_port}
-        return {"email": user, "imap": imap, "smtp": smtp}
+        return account_at(user, self.mail.imap_port, self.mail.submission_port, password)
 
     def _apps_and_licence(self) -> None:
         hidden = self._secret("client secret", "GOCSPX-sesame-of-the-forty")

@@ -4,15 +4,12 @@ from typing import Any
 
 from tests.checked_client import Answer, CheckedClient
 from tests.servers.dovecot import MailServer
-from tests.servers.mailboxes import wait_until
+from tests.servers.mailboxes import account_at, wait_until
 
 
 def request_to_connect(server: MailServer, *, imap_port: int = 0) -> dict[str, Any]:
     """The body that connects a mailbox that nobody has used."""
-    user = server.fresh_user()
-    login = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
-    imap, smtp = login | {"port": imap_port or server.imap_port}, login | {"port": server.submission_port}
-    return {"email": user, "imap": imap, "smtp": smtp}
+    return account_at(server.fresh_user(), imap_port or server.imap_port, server.submission_port)
 
 
 class ConnectedMailbox:

@@ -17,6 +17,7 @@ from mailbox_appliance.security import licence
 from tests.checked_client import Answer, CheckedClient
 from tests.servers.fake_clock import FakeClock
 from tests.servers.issuer import OTHER_KEY, PAYLOAD, PUBLIC_KEY, PUBLIC_PEM, Issuer, sign
+from tests.servers.mailboxes import account_at
 
 PATH = "/admin/license"
 NONE = {
@@ -164,8 +165,7 @@ def test_the_limit_of_mailboxes(make: Make) -> None:
     connect(ada.appliance, ada.member["id"])
     assert refused_limit(require_room_for_account, ada) == "maxAccounts"
     assert ada.ask("POST", "/accounts/oauth/google").refusal == (403, "plan_denied")
-    server = {"host": "127.0.0.1", "port": 1, "security": "none", "username": "a", "password": "b"}
-    refused = ada.ask("POST", "/accounts", {"email": "c@b.example", "imap": server, "smtp": server})
+    refused = ada.ask("POST", "/accounts", account_at("c@b.example", 1, 1))
     assert (refused.refusal, refused.places) == ((403, "plan_denied"), ["maxAccounts"])
     put(ada, maxAccounts=None)
     require_room_for_account(ada.appliance)

@@ -26,7 +26,7 @@ from tests.servers.certificates import any_certificate
 from tests.servers.desk import Desk, a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
-from tests.servers.mailboxes import wait_until
+from tests.servers.mailboxes import account_at, wait_until
 from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.servers.smtp_script import Stall
 
@@ -189,8 +189,7 @@ def test_the_patience_with_servers(ada: CheckedClient) -> None:
     change(ada, remote__timeout=1)
     with silent_server() as port:
         began = time.monotonic()
-        server = {"host": "127.0.0.1", "port": port, "security": "none", "username": "a", "password": "b"}
-        refused = ada.ask("POST", "/accounts", {"email": "a@b.example", "imap": server, "smtp": server})
+        refused = ada.ask("POST", "/accounts", account_at("a@b.example", port, port))
         assert refused.refusal == (503, "provider_unavailable")
         endpoint = Endpoint("127.0.0.1", port, "none", "a", "b")
         with ada.appliance.store.database.transaction():

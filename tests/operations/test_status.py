@@ -16,6 +16,7 @@ from tests.operations.filled import FilledMailbox, add_key, add_member
 from tests.servers.desk import a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
+from tests.servers.mailboxes import account_at
 from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.servers.smtp_script import DROP, Keep
 from tests.web.scraper import Scraper
@@ -181,10 +182,9 @@ def test_deliveries_of_a_mailbox_that_was_removed_do_not_count(
     checked_client: CheckedClient, appliance: Appliance, scripted_smtp: ScriptedSmtp, mail_server: MailServer
 ) -> None:
     email = mail_server.fresh_user()
-    smtp = {"host": "127.0.0.1", "port": scripted_smtp.port, "security": "none"}
-    imap = smtp | {"port": mail_server.imap_port, "username": email, "password": "secret"}
-    smtp |= {"username": "alice@example.test", "password": "secret"}
-    account = checked_client.ask("POST", "/accounts", {"email": email, "imap": imap, "smtp": smtp}).data["id"]
+    request = account_at(email, mail_server.imap_port, scripted_smtp.port)
+    request["smtp"]["username"] = "alice@example.test"
+    account = checked_client.ask("POST", "/accounts", request).data["id"]
     scripted_smtp.at("reply", Keep(DROP))
     doubt = checked_client.ask("POST", f"/accounts/{account}/send", a_message(), headers={"Idempotency-Key": "k"})
     assert doubt.data["status"] == "uncertain"

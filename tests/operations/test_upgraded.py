@@ -19,7 +19,7 @@ from mailbox_appliance.settings import BadSetting
 from tests.checked_client import Answer, CheckedClient
 from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
-from tests.servers.mailboxes import wait_until
+from tests.servers.mailboxes import account_at, wait_until
 from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.stores import make_format_3
 from tests.stores.make_format_3 import CONNECTION, SECRETS, SEND, Maker
@@ -234,7 +234,7 @@ def test_mailboxes_whose_provider_is_away_hold_nothing_up(upgraded: Upgraded) ->
     wait_until(lambda: states()["acc_2"]["status"] == "error", lambda: str(states()), 10)
     assert states()["acc_2"]["error"]["code"] == "provider_unavailable"
     assert states().keys() == {"acc_1", "acc_2"}  # the third is not hers
-    body = {"imap": {"host": "127.0.0.1", "port": 1, "security": "none", "username": "a", "password": "b"}}
+    body = {"imap": account_at("a", 1, 1)["imap"]}
     refused = upgraded.client.ask("POST", "/accounts/acc_2/reconnect", body)
     assert refused.refusal == (422, "unsupported_capability")
     assert upgraded.client.ask("GET", "/status").data["accounts"]

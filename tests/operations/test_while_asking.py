@@ -18,8 +18,10 @@ from tests.servers.mailboxes import wait_until
 class Office:
     """Ada is the administrator. Mailboxes are reached through a proxy, where something happens at the next LIST."""
 
+    proxy: FaultProxy
+
     def __init__(self, desk: Desk, server: MailServer) -> None:
-        self.desk, self.server, self.proxy = desk, server, FaultProxy(0)
+        self.desk, self.server = desk, server
         self.store = desk.appliance.store
         self.ada = CheckedClient(desk.appliance)
         self.ada.token = desk.token

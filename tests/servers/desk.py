@@ -16,7 +16,7 @@ from mailbox_appliance.operations.enrolment import CreateFirstAdminRequest, add_
 from mailbox_appliance.settings import Value
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.web.app import App
-from tests.servers.mailboxes import wait_until
+from tests.servers.mailboxes import account_at, wait_until
 from tests.servers.running import PASSWORD, Answer
 
 ADMIN = {"setupCode": "-", "name": "Ada", "email": "ada@example.org", "password": PASSWORD, "deviceName": "test"}
@@ -76,9 +76,7 @@ class Desk:
 
     def connect(self, email: str, *, imap_port: int, smtp_port: int, **more: Any) -> str:
         """Connect a mailbox on loopback without TLS, and wait until its mirror is there; answers its id."""
-        server = {"host": "127.0.0.1", "security": "none", "username": email, "password": "secret"}
-        endpoints = {"imap": server | {"port": imap_port}, "smtp": server | {"port": smtp_port}}
-        answer = self.ask("POST", "/accounts", {"email": email, **endpoints, **more})
+        answer = self.ask("POST", "/accounts", account_at(email, imap_port, smtp_port, **more))
         assert answer.status == 201, answer
         account = str(answer.data["id"])
         wait_until(lambda: self.account(account)["status"] == "ready", lambda: str(self.account(account)), 10)

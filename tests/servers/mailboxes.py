@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from imapclient import imap_utf7
 
@@ -129,6 +130,12 @@ class Mailboxes:
         for each in made:
             each.mkdir(exist_ok=True, mode=0o700)
             os.chown(each, mail.pw_uid, mail.pw_gid)
+
+
+def account_at(email: str, imap: int, smtp: int, password: str = PASSWORD, **more: Any) -> dict[str, Any]:
+    """What connects a mailbox with servers at these ports of loopback, without TLS."""
+    server = {"host": "127.0.0.1", "security": "none", "username": email, "password": password}
+    return {"email": email, "imap": server | {"port": imap}, "smtp": server | {"port": smtp}, **more}
 
 
 def environment() -> dict[str, str]:

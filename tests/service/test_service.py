@@ -31,7 +31,7 @@ from mailbox_appliance.store.restore.restore import complete_restore
 from mailbox_appliance.store.store import Store
 from tests.servers.desk import ADMIN, a_message
 from tests.servers.dovecot import MailServer
-from tests.servers.mailboxes import wait_until
+from tests.servers.mailboxes import account_at, wait_until
 from tests.servers.running import PASSWORD, Answer, RunningAppliance
 from tests.servers.scripted_smtp import ScriptedSmtp
 
@@ -377,9 +377,8 @@ def test_told_to_end_while_a_restore_waits_it_ends_in_time(tmp_path: Path) -> No
     served.start()
     backup = served.ask("POST", "/admin/backups", {}).data["id"]
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        server = {"host": "127.0.0.1", "port": silent.getsockname()[1], "security": "none"}
-        server |= {"username": "x", "password": "x"}
-        request, answers = {"email": "x@y.test", "imap": server, "smtp": server}, list[Answer]()
+        port, answers = silent.getsockname()[1], list[Answer]()
+        request = account_at("x@y.test", port, port)
         asking = threading.Thread(target=lambda: answers.append(served.ask("POST", "/accounts", request)))
         asking.start()
         waiting, _ = silent.accept()

@@ -25,7 +25,7 @@ from tests.servers.certificates import any_certificate
 from tests.servers.desk import a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.fault_proxy import FaultProxy
-from tests.servers.mailboxes import wait_until
+from tests.servers.mailboxes import account_at, wait_until
 from tests.servers.running import PASSWORD, Answer, RunningAppliance
 from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.servers.smtp_script import Keep, Stall
@@ -213,8 +213,7 @@ def _begin_all(scene: Scene, silent: int) -> None:
     for key, at in (("due", soon), ("tomorrow1", later), ("tomorrow2", later)):
         scene.begin(key, scene.send(key, sendAt=at))
     scene.proxy.stall()
-    server = {"host": "127.0.0.1", "port": silent, "security": "none", "username": "x", "password": "x"}
-    scene.begin("connect", scene.request("POST", "/accounts", {"email": "x@y.test", "imap": server, "smtp": server}))
+    scene.begin("connect", scene.request("POST", "/accounts", account_at("x@y.test", silent, silent)))
     scene.begin("reconnect", scene.request("POST", f"/accounts/{scene.account}/reconnect", {}))
     for number in range(4):
         scene.begin(
@@ -381,9 +380,7 @@ def test_at_a_terminal_it_says_what_it_waits_for(tmp_path: Path) -> None:
         appliance = RunningAppliance(tmp_path)
         appliance.url = json.loads(run.read_text())["url"]
         appliance.set_up()
-        server = {"host": "127.0.0.1", "port": silent.getsockname()[1], "security": "none"}
-        server |= {"username": "x", "password": "x"}
-        request = {"email": "x@y.test", "imap": server, "smtp": server}
+        request = account_at("x@y.test", silent.getsockname()[1], silent.getsockname()[1])
         asking = threading.Thread(target=lambda: appliance.ask("POST", "/accounts", request))
         asking.start()
         waiting, _ = silent.accept()

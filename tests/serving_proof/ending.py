@@ -23,7 +23,7 @@ from typing import Any
 from tests.sending.letters import Attempt, Letter
 from tests.sending.proof import Stage, calm
 from tests.servers.dovecot import MailServer
-from tests.servers.mailboxes import wait_until
+from tests.servers.mailboxes import account_at, wait_until
 from tests.servers.running import PASSWORD, RunningAppliance
 from tests.servers.smtp_script import Action, Delay, Keep, Lose, Stall, Step
 from tests.serving_proof.asking import Request, Told, ask
@@ -156,7 +156,7 @@ def _letter(subject: str) -> dict[str, Any]:
 
 
 def _request(scene: Scene, chance: random.Random, name: str) -> Request:
-    account = chance.choice(scene.stage.accounts)
+    account, silent = chance.choice(scene.stage.accounts), scene.silent.getsockname()[1]
     kinds: dict[str, Callable[[], Request]] = {
         "read": lambda: Request("read", "GET", "/me"),
         "upload": lambda: Request.of(
@@ -167,7 +167,7 @@ def _request(scene: Scene, chance: random.Random, name: str) -> Request:
             sends=chance.choice((0.2, 1.0, 3.0, 8.0)),
         ),
         "download": lambda: Request("download", "GET", scene.large, reads=chance.choice((0.2, 1.0, 3.0, 30.0))),
-        "wait": lambda: Request.of("wait", "POST", "/accounts", _account_at(scene.silent.getsockname()[1])),
+        "wait": lambda: Request.of("wait", "POST", "/accounts", account_at("x@example.test", silent, silent)),
         "draft": lambda: Request.of("draft", "POST", f"/accounts/{account}/drafts", _letter(name)),
         "log in": lambda: Request.of(
             "log in",
@@ -178,11 +178,6 @@ def _request(scene: Scene, chance: random.Random, name: str) -> Request:
         "backup": lambda: Request.of("backup", "POST", "/admin/backups", {}),
     }
     return kinds[chance.choices(list(kinds), (4, 3, 3, 3, 2, 3, 1))[0]]()
-
-
-def _account_at(port: int) -> dict[str, Any]:
-    server = {"host": "127.0.0.1", "port": port, "security": "none", "username": "x", "password": "secret"}
-    return {"email": "x@example.test", "imap": server, "smtp": server}
 
 
 def _end(appliance: RunningAppliance, now: Round, chance: random.Random) -> None:
