@@ -176,10 +176,7 @@ def _to_argument_place(place: str) -> str:
 def _read_values(
     offered: Mapping[str, Parameter], arguments: Mapping[str, Any], faults: list[Detail]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each valid argument. Add the errors of invalid and missing ones to `faults`.
-
-    `offered`: the parameters to read, by name. Null for an optional one counts as omitted, since many clients send it.
-    """
+    """Yield name and value of each valid argument, and add errors to `faults`. Null counts as omitted."""
     for name, one in offered.items():
         value = arguments.get(name)
         if value is None and not one.is_required:
@@ -192,9 +189,7 @@ def _read_values(
 
 
 def _find_fault(value: Any, annotation: Any) -> str | None:
-    """Return what is wrong with a single value; None if it is valid. Types are strict: 5 is not a text, `"5"` is not a
-    number.
-    """
+    """Return what is wrong with a value, if anything. Types are strict: 5 is not a text, `"5"` is not a number."""
     if is_whole_number(annotation) and type(value) is not int:
         return "This must be a whole number."
     if not _is_valid_text(value):
@@ -207,7 +202,7 @@ def _find_fault(value: Any, annotation: Any) -> str | None:
 
 
 def _find_body_faults(body: Mapping[str, Any], annotation: Any) -> Sequence[Detail]:
-    """Return the first error of a body, or nothing if it is valid. It is reported together with the other errors."""
+    """Return the first error of a body, or nothing if it is valid."""
     try:
         convert_body(body, annotation)
     except Invalid as problem:
@@ -216,7 +211,6 @@ def _find_body_faults(body: Mapping[str, Any], annotation: Any) -> Sequence[Deta
 
 
 def _to_text(value: Any) -> str:
-    """Return a single value as text, as it is written in a query."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -307,7 +301,6 @@ def output_schema(result: Any, *, more: Mapping[str, Any] | None = None, is_cut:
 
 
 def _header_names(form: ToolInput) -> list[str]:
-    """Return the names of arguments that are headers in the REST call."""
     return [name for name, one in form.values.items() if one.place == "header"]
 
 
@@ -320,10 +313,7 @@ def _parameter_schema(one: Parameter, form: ToolInput) -> dict[str, Any]:
 
 
 def _body_schema(annotation: Any) -> tuple[dict[str, Any], list[str]]:
-    """Return the schemas of all fields that a request body can have, and the names of the required ones.
-
-    If the body can be one of several structs, only fields that all of them require count as required.
-    """
+    """Return the schemas of all fields of a request body, and the names of those that all of its structs require."""
     shapes = [_inline_schema(shape) for shape in body_types(annotation)]
     fields: dict[str, Any] = {}
     for shape in reversed(shapes):  # a message first, then the alternatives to one
@@ -337,22 +327,14 @@ def _body_schema(annotation: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def _add_description(name: str, schema: dict[str, Any], *, wins: bool = False) -> dict[str, Any]:
-    """Return the schema of the argument `name`, with its description from `ARGUMENT_HELP` for AI agents, if there is
-    one.
-
-    A schema that already has a description keeps it, unless `wins` is set or the argument is a header.
-    """
+    """Return the schema with its text for AI agents, if it has no other, `wins` is set or the argument is a header."""
     known = tool.ARGUMENT_HELP.get(name)
     is_used = wins or "description" not in schema or name in HEADERS
     return schema | {"description": known} if is_used and known is not None else schema
 
 
 def _inline_schema(annotation: Any) -> dict[str, Any]:
-    """Return the schema of a type, with references replaced by what they refer to, and without null and text patterns.
-
-    Null is not needed, since clients omit an argument instead. The appliance checks the patterns itself; AI models that
-    must follow a schema support few of them.
-    """
+    """Return the schema of a type without references, and without null and patterns, which few AI models support."""
     (schema,), components = msgspec.json.schema_components([annotation], ref_template=_TEMPLATE)
     plain: dict[str, Any] = _without_null(_resolve_references(schema, components))
     return plain
@@ -374,9 +356,7 @@ def _resolve_references(schema: Any, components: Mapping[str, Any]) -> Any:
 
 
 def _describe_fields(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a struct with a description at each field, taken from the lines `- name: text` of its
-    docstring.
-    """
+    """Return the schema of a struct with the texts of its fields, which are lines `- name: text` of its docstring."""
     if "properties" not in schema:
         return schema
     whole = inspect.cleandoc(schema.get("description", ""))

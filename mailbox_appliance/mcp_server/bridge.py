@@ -170,11 +170,7 @@ def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
 
 
 def _check_message(body: bytes, version: str | None) -> None:
-    """Raise RpcError for an invalid message or an unsupported protocol version; the SDK's own error does not name the
-    version.
-
-    `version`: the value of the MCP-Protocol-Version header.
-    """
+    """Raise RpcError for an invalid message, or an unsupported `version`, which the SDK would not name."""
     message = protocol.read_message(body)
     if version is not None and version not in KNOWN_PROTOCOL_VERSIONS:
         told = {"supported": list(MODERN_PROTOCOL_VERSIONS), "requested": version[:_MAX_VERSION]}
@@ -182,22 +178,14 @@ def _check_message(body: bytes, version: str | None) -> None:
 
 
 def _rpc_status(refused: RpcError, version: str | None) -> int:
-    """Return the HTTP status for a refused message, the same as the SDK would.
-
-    An unknown method is 404 only in the newest protocol version: until 2025-11-25, 404 means that the session has
-    ended.
-    """
+    """Return the HTTP status of a refused message. Until 2025-11-25, 404 means that the session has ended."""
     if refused.code == protocol.METHOD_NOT_FOUND:
         return 404 if version in MODERN_PROTOCOL_VERSIONS else 200
     return 400
 
 
 def _shorten_refusal(status: int, body: bytes) -> bytes:
-    """Return an error response of the SDK with a short message of one line. The SDK's own message may quote the request
-    or its validation library.
-
-    Responses that are not errors are returned unchanged.
-    """
+    """Return an error with one short line: the SDK's message may quote the request or its validation library."""
     if status < 400 or not body:
         return body
     told = json.loads(body)

@@ -52,9 +52,7 @@ def call_tool(asked: CallContext, name: str, arguments: Mapping[str, Any]) -> To
 
 @contextmanager
 def _request_id() -> Iterator[str]:
-    """Context manager: yield the ID of the HTTP request that the call came with. If there is none, create an ID that
-    log lines also show until the block ends.
-    """
+    """Context manager: yield the ID of the HTTP request, or one that is created for this block and its log lines."""
     given = logs.request_id.get()
     if given is not None:
         yield given

@@ -416,9 +416,7 @@ class _Truncator:
         return copy
 
     def _copy_body(self, value: dict[Any, Any], at: str) -> dict[str, Any]:
-        """Return a part of a body (see BodyPart) within the limits. If it is cut, `nextOffset` is where it
-        continues.
-        """
+        """Return a BodyPart within the limits. If it is cut, `nextOffset` is where it continues."""
         content = str(value.get("content") or "")
         most = min(self.limits.text, _MAX_TEXT_IN_ITEMS) if self._in_items else self.limits.text
         place = find_cut(content, min(most, max(self._characters_left, 1)))
@@ -446,10 +444,7 @@ class _Truncator:
     def _copy_long_list(
         self, value: Sequence[Any], place: FieldTree | None, at: str, name: str, depth: int
     ) -> list[Any]:
-        """Return a copy of those recipients or attachments of a message that the result shows.
-
-        For a message in a list, they are the first ones. For a single message, they start at number `list_offset`.
-        """
+        """Copy the recipients or attachments to show: from `list_offset` on, in a list of messages the first ones."""
         most = min(self.limits.listed, _MAX_LISTED_IN_ITEMS) if self._in_items else self.limits.listed
         first = 0 if self._in_items else self.list_offset
         some = value[first : first + most] if self._values_left > 0 else ()
@@ -475,11 +470,7 @@ class _Truncator:
 
 
 def _clean_snippet(text: str) -> tuple[str, HiddenText]:
-    """Return a snippet without its invisible characters, and counts of hidden text that are always zero.
-
-    The snippet is the beginning of the body. So its invisible characters are counted with the body, and would otherwise
-    be reported twice.
-    """
+    """Return a visible snippet and no counts: what is hidden at the beginning of a body is counted with the body."""
     return visible_line(text)[0], HiddenText()
 
 

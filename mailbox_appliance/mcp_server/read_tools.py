@@ -117,10 +117,7 @@ def get_status(asked: CallContext, given: ToolRequest) -> ToolResult:
 
 
 def _keep_fitting_mailboxes(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the status data with as many mailboxes as fit, and notes.
-
-    If all fit, nothing is changed. Otherwise those that need attention come first, and a note explains how to list all.
-    """
+    """Return the status data with as many mailboxes as fit, those that need attention first, and notes."""
     found = data["accounts"]
     if len(found) <= _MAX_MAILBOXES:
         return data, []
@@ -233,9 +230,7 @@ def get_thread(asked: CallContext, given: ToolRequest) -> ToolResult:
 
 @dataclass
 class _ThreadReader:
-    """Reads a page of a conversation for one tool call. The page may be read again with fewer messages until the result
-    fits; each body is fetched only once.
-    """
+    """Reads a page of a conversation, also again with fewer messages; each body is fetched only once."""
 
     context: CallContext
     request: ToolRequest
@@ -269,9 +264,7 @@ class _ThreadReader:
 
 
 def _body_share(count: int) -> int:
-    """Return the maximum number of characters of each message body, if a page of a conversation has `count`
-    messages.
-    """
+    """Return the maximum number of characters of each body, if a page has `count` messages."""
     return min(_MAX_BODY_IN_THREAD, max(_MIN_BODY_IN_THREAD, _MAX_BODY // max(count, 1) - _ROOM_BESIDE_BODY))
 
 
@@ -321,7 +314,6 @@ def one_message(tool: str, id_name: str, about: str) -> Act:
 
 
 def _read_body(asked: CallContext, given: ToolRequest, message_id: str, form: str, limit: int) -> _BodyAndNotes:
-    """Return the beginning of a message's body, at most `limit` characters in the format `form`, and its warnings."""
     answer = given.call_other(
         asked, contents.get_body, "accountId", messageId=message_id, limit=str(limit), **_format_values(form)
     )
@@ -329,10 +321,7 @@ def _read_body(asked: CallContext, given: ToolRequest, message_id: str, form: st
 
 
 def _format_values(form: str) -> dict[str, str]:
-    """Return the parameters with which to request a body in the format `form`.
-
-    They make the operation remove hidden text from HTML, as it always does for the other formats.
-    """
+    """Return the parameters of a format. HTML is asked for without hidden text, as other formats always come."""
     return {"format": form} | ({"visibleOnly": "true"} if form == "html" else {})
 
 

@@ -164,9 +164,7 @@ def _defuse_lines(lines: Sequence[str]) -> list[str]:
 
 
 def _item_blocks(items: Sequence[Any], place: FieldTree | None) -> list[ItemBlock]:
-    """Return a text block for each entry of a list. Facts that all entries share come first, in a block of their
-    own.
-    """
+    """Return a text block for each entry of a list, behind one for the facts that all entries share."""
     inner = subtree(place, 0)
     found = [_item_block(item, inner) if isinstance(item, dict) else _value_block(item, inner) for item in items]
     same = set[str].intersection(*(set(block.facts) for block in found)) if len(found) > 1 else set[str]()
@@ -254,9 +252,7 @@ def _is_address(value: Any) -> bool:
 
 
 def _render_address(value: Mapping[str, str]) -> str:
-    """Return an address as `"Name" <email>`. An email address with characters that could mislead a reader is quoted
-    too.
-    """
+    """Return an address as `"Name" <email>`, with quotes around an email that could mislead a reader."""
     email = value["email"] if _BARE_EMAIL.fullmatch(value["email"]) else _quote(value["email"])
     return f"{_quote(value['name'])} <{email}>" if value.get("name") else email
 
@@ -366,10 +362,7 @@ def _name_some(pointers: list[str]) -> str:
 
 
 def _find_bodies(made: TruncatedData, data: Any, at: str) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """Yield each body in the data, with the ID of its message, or None if the body is the data itself.
-
-    `at`: the JSON pointer of the data.
-    """
+    """Yield each body in the data at the pointer `at`, with the ID of its message; None if it is the data itself."""
     if isinstance(data, list | tuple):
         for number, entry in enumerate(data):
             yield from _find_bodies(made, entry, extend_pointer(at, number))
@@ -384,11 +377,7 @@ def _find_bodies(made: TruncatedData, data: Any, at: str) -> Iterator[tuple[str 
 
 
 def _own_text(made: TruncatedData, holder: Mapping[str, Any], at: str, name: str) -> str | None:
-    """Return the text in one field of the data, to be shown in a note. None if a sender wrote it, or if it is not a
-    text.
-
-    `holder`: the object with the field. `at`: the JSON pointer of that object. `name`: the name of the field.
-    """
+    """Return the text in one field of the object at the pointer `at`, for a note; None if a sender wrote it."""
     value = holder.get(name)
     return value if isinstance(value, str) and f"/data{extend_pointer(at, name)}" not in made.pointers else None
 
@@ -443,9 +432,7 @@ def _detail_json(detail: Detail) -> dict[str, str]:
 
 
 def _shorten_line(text: str, most: int) -> str:
-    """Return a text on one line, at most `most` characters, without invisible characters. It may repeat the caller's
-    input.
-    """
+    """Return a text, which may repeat the caller's input, on one line and without invisible characters."""
     return shorten("".join(c if c.isprintable() else " " for c in as_unicode(text[: 2 * most])), most)
 
 
@@ -544,10 +531,7 @@ def present_list(
 
 
 def _present_counted(read: Callable[[int], Presentation], limit: int) -> ToolResult:
-    """Return the first entries of a list as a tool result: at most `limit`, fewer if they do not fit, at least one.
-
-    `read(limit)` returns at most so many entries.
-    """
+    """Return entries of a list as a tool result: those that `read(limit)` returns, and fewer until they fit."""
     for _ in range(_MAX_PAGE_READS):
         answer = read(limit)
         made = _truncate_answer(answer, LIMIT_STEPS[0])
@@ -662,16 +646,12 @@ def _list_items(data: Any) -> Sequence[Any]:
 
 
 def _has_next_page(data: Any) -> bool:
-    """Whether the list in the data has a cursor for a next page."""
     found = _find_page(data)
     return found is not None and found[1].get("nextCursor") is not None
 
 
 def _count_fitting(result: ToolResult, made: TruncatedData, answer: Presentation) -> int:
-    """Return how many entries from the beginning of a list fit into a result.
-
-    `result`: the result with all entries, which is too large. `made`: its truncated data.
-    """
+    """Return how many entries of a list fit into a result that is too large, from its truncated data."""
     found = _find_page(made.data)
     steps = [] if found is None else [*found[0], "items"]
     at = f"{reduce(extend_pointer, steps, '/data')}/"

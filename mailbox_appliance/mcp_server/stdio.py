@@ -177,9 +177,7 @@ async def serve_files(post: Post, source: int, sink: int) -> None:
 
 
 async def _run_until_signal(speaking: Coroutine[Any, Any, None]) -> signal.Signals | None:
-    """Run a coroutine until it is done, or until SIGTERM or SIGINT cancels it. Returns the signal; None if none
-    arrived.
-    """
+    """Run a coroutine until it is done, or until SIGTERM or SIGINT cancels it; return the signal."""
     loop = asyncio.get_running_loop()
     told: asyncio.Future[signal.Signals] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -229,9 +227,7 @@ class _StdioSession:
                     await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read(self, come: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        """Pass the client's messages to the SDK's server through `come`. After the input has ended, wait some seconds
-        for requests in progress.
-        """
+        """Pass the client's messages to `come`. After the input has ended, wait for requests in progress."""
         async with come:
             async with aclosing(read_lines(self.source, _MAX_LINE)) as lines:
                 async for line in lines:
@@ -302,11 +298,7 @@ class _StdioSession:
         return _error_result(_add_advice(answer["error"], advice) if is_unsent else answer["error"])
 
     async def _call_appliance(self, method: str, params: dict[str, Any], advice: str) -> tuple[bool, dict[str, Any]]:
-        """Send a message to the appliance and return two values: whether the message certainly did not reach it, and
-        the response, an object with `result` or `error`.
-
-        `advice`: the next step for the user if the response is lost.
-        """
+        """Send a message; return whether it certainly did not arrive, and the response, with `result` or `error`."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         async with self._call_slots:
             status, payload = await run_in_thread(lambda: self.post(body, dict(_HEADERS), advice), _run_in_thread)
@@ -328,19 +320,13 @@ def _run_in_thread(work: Callable[[], None]) -> None:
 
 
 def _to_mcp_error(answer: dict[str, Any]) -> MCPError:
-    """Return the exception for the MCP SDK to raise, for an error response of the MCP endpoint or of the REST API (such
-    as for an expired token).
-    """
+    """Return the exception for the MCP SDK to raise, for an error response of the endpoint or of the REST API."""
     code, message = answer["error"].get("code"), str(answer["error"].get("message", ""))
     return MCPError(code=code if isinstance(code, int) else types.INTERNAL_ERROR, message=message)
 
 
 def _add_advice(error: dict[str, Any], advice: str) -> dict[str, Any]:
-    """Return the error. If the appliance could not be reached, add to its message that nothing was done, and to repeat
-    the call later.
-
-    `advice`: the advice for a lost response, which shows whether the call has an idempotency key.
-    """
+    """Return the error; if the appliance could not be reached, add that nothing was done."""
     message = str(error.get("message", ""))
     if error.get("code") != "appliance_unreachable":
         return error

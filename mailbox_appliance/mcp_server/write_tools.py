@@ -164,9 +164,7 @@ def modify_emails(asked: CallContext, given: ToolRequest) -> ToolResult:
 
 
 def _keep_fitting_ids(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the result of a bulk action with as many message IDs as fit, failed ones first, and notes about the
-    others.
-    """
+    """Return the result with as many message IDs as fit, failed ones first, and notes about the others."""
     room, cuts, data = _ROOM_FOR_IDS, [], dict(data)
     for name in ("failed", "uncertainIds", "succeededIds"):
         total, shown = data[name], []
