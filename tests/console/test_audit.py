@@ -53,8 +53,3 @@ def test_pages_follow_each_other(walker: Walker) -> None:
     page.get_by_role("button", name="Next").click()
     expect(page.get_by_text("Page 2")).to_be_visible()
     expect(page.get_by_role("list", name="Events").get_by_role("listitem").first).to_contain_text("changed a name")
-
-
-def test_it_is_for_administrators(walker: Walker) -> None:
-    page = walker.open("/audit", walker.house.bob)
-    expect(page.get_by_role("heading", name="Administrators only")).to_be_visible()

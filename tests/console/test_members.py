@@ -131,6 +131,7 @@ def _remove(page: Page) -> None:
     page.get_by_role("button", name="Remove member").click()
 
 
-def test_members_who_are_no_administrators_do_not_see_the_page(walker: Walker) -> None:
-    page = walker.open("/members", walker.house.bob, walker.new_page())
+@pytest.mark.parametrize("path", ["/members", "/audit"])
+def test_members_who_are_no_administrators_do_not_see_the_page(walker: Walker, path: str) -> None:
+    page = walker.open(path, walker.house.bob, walker.new_page())
     expect(page.get_by_role("heading", name="Administrators only")).to_be_visible()

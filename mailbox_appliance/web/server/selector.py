@@ -11,8 +11,6 @@ registration stays, and a connection is asked again only in these cases:
 This replaces the socket map and `wasyncore.loop` of Waitress (pinned to 3.0.*), and uses `wasyncore.read` and `write`.
 """
 
-import logging
-import math
 import selectors
 import time
 from collections.abc import Callable, Sequence
@@ -103,9 +101,6 @@ class SocketSelector(dict[int, Any]):
 # --- Peers: how connections are counted, and which one a new one replaces ---
 
 
-log = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True)
 class PeerLimits:
     """The maximum number of connections for one client address.
@@ -144,26 +139,3 @@ def drop_longest_waiting(channels: Sequence[HttpConnection], patience: float) ->
         return False
     longest.handle_close()
     return True
-
-
-class FileShortage:
-    """Counts connections that were refused because the process has no file descriptor left. Thousands a second are
-    possible, so one log line reports many of them.
-    """
-
-    def __init__(self, again: float = 10.0) -> None:
-        """Start at zero. `again`: the least number of seconds between two log lines."""
-        self._interval = again
-        self._times, self._errno, self._reported_at = 0, 0, -math.inf
-
-    def record(self, errno: int) -> None:
-        """Count one more refused connection. `errno`: the error number of the system."""
-        self._times, self._errno = self._times + 1, errno
-        self.report()
-
-    def report(self) -> None:
-        """Log the number of refused connections since the last log line, unless that line is too recent."""
-        now = time.monotonic()
-        if self._times and now - self._reported_at >= self._interval:
-            log.error("no_file_descriptors", extra={"errno": self._errno, "times": self._times})
-            self._times, self._reported_at = 0, now

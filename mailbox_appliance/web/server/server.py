@@ -30,13 +30,7 @@ from mailbox_appliance.settings import host_for_url
 from mailbox_appliance.web.server.connection import HttpConnection, QuietLogger, TlsConnection
 from mailbox_appliance.web.server.framing import RequestAborted
 from mailbox_appliance.web.server.memory import DEFAULT_BOUNDS, MemoryBudget, ServerBounds, waitress_adjustments
-from mailbox_appliance.web.server.selector import (
-    FileShortage,
-    PeerLimits,
-    SocketSelector,
-    drop_longest_waiting,
-    peer_of,
-)
+from mailbox_appliance.web.server.selector import PeerLimits, SocketSelector, drop_longest_waiting, peer_of
 from mailbox_appliance.web.server.task_queue import TaskQueue
 
 # --- Opening addresses at one port, and the errors if that is not possible ---
@@ -202,7 +196,7 @@ class HttpListener(TcpWSGIServer):
         self._closing = threading.Lock()
         self._selector = SocketSelector()
         self._pending_calls: deque[Callable[[], None]] = deque()
-        self._shortage = FileShortage()
+        self._without_file: list[int] = []  # the error of each connection for which no file descriptor was left
         self.socket: Any = None
         self.trigger: Any = None
         try:
@@ -305,7 +299,7 @@ class HttpListener(TcpWSGIServer):
     def _drop_for_new(self, error: OSError) -> bool:
         if error.errno not in _NO_FILES:
             return True
-        self._shortage.record(error.errno)
+        self._without_file.append(error.errno)
         # The socket stays readable and would keep the loop spinning: if no connection can be dropped, pause until the
         # next maintenance.
         self.accepting = drop_longest_waiting(list(self.active_channels.values()), 0)
@@ -330,7 +324,9 @@ class HttpListener(TcpWSGIServer):
         for channel in list(self.active_channels.values()):
             channel.check(now)
         self._selector.poll_all = True
-        self._shortage.report()
+        if self._without_file:  # thousands a second are possible, so one log line reports many
+            log.error("no_file_descriptors", extra={"errno": self._without_file[-1], "times": len(self._without_file)})
+            self._without_file.clear()
 
     # Any thread.
 
