@@ -34,6 +34,17 @@ def test_the_page_announces_the_modules_of_the_sign_in_page_and_of_the_mail(walk
     assert modules(page) == set(first_modules())
 
 
+def test_a_page_that_cannot_be_fetched_says_so_and_can_be_loaded_again(walker: Walker) -> None:
+    walker.expects(404)  # as after an upgrade, which has other addresses
+    page = walker.open("/mail", walker.house.sign_in(walker.house.bob.email))
+    page.route("**/pages/profile.js", lambda route: route.fulfill(status=404))
+    page.get_by_role("link", name="Profile").click()
+    expect(page.get_by_role("alert")).to_contain_text("This page could not be loaded.")
+    page.unroute("**/pages/profile.js")
+    page.get_by_role("alert").get_by_role("button").click()
+    expect(page.get_by_role("heading", name="Profile", level=1)).to_be_visible()
+
+
 def test_a_wrong_password_is_told_and_what_was_typed_stays(walker: Walker) -> None:
     walker.expects(401)
     page = walker.open("/sign-in")

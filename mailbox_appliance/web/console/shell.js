@@ -119,7 +119,9 @@ function Drawn({ page, params, query }) {
     page.load().then(
       (file) => setDraw({ now: file.default }),
       () =>
-        setError(new Error("This page could not be loaded. The appliance may have been upgraded. Reload the page.")),
+        setError(
+          new Error("This page could not be loaded. The appliance may have been stopped or upgraded. Reload the page."),
+        ),
     );
   }, [page]);
   if (error !== undefined) return html`<${Problem} error=${error} again=${() => location.reload()} />`;
