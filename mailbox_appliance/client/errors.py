@@ -10,12 +10,10 @@ from typing import Any
 
 INTERNAL, INPUT, UNCERTAIN, ACCESS, NETWORK, INTERRUPTED, OUTPUT_CLOSED = 1, 2, 3, 4, 5, 130, 141
 
-_EXIT_CODE_BY_STATUS = {400: INPUT, 404: INPUT, 405: INPUT, 409: INPUT, 413: INPUT, 415: INPUT, 422: INPUT} | {
-    401: ACCESS,
-    403: ACCESS,
-    429: NETWORK,
-    502: NETWORK,
-    503: NETWORK,
+_EXIT_CODE_BY_STATUS = {
+    **dict.fromkeys((400, 404, 405, 409, 413, 415, 422), INPUT),
+    **dict.fromkeys((401, 403), ACCESS),
+    **dict.fromkeys((429, 502, 503), NETWORK),
 }
 #: Exit codes for error codes whose status or class is not specific enough.
 _EXIT_CODE_BY_CODE = {"backup_wrong_passphrase": ACCESS}
@@ -86,7 +84,7 @@ def failure_from_answer(status: int, answer: object, retry_after: str | None = N
         return Failure(
             "unexpected_answer",
             f"The server returned status {status} without an error object.",
-            _exit_code_for_error_status(status),
+            exit_code_for_status(status),
         )
     details = [
         (str(detail.get("path", "")), str(detail.get("message", "")))
@@ -99,7 +97,7 @@ def failure_from_answer(status: int, answer: object, retry_after: str | None = N
     return Failure(
         error["code"],
         message,
-        _EXIT_CODE_BY_CODE.get(error["code"], _exit_code_for_error_status(status)),
+        _EXIT_CODE_BY_CODE.get(error["code"], exit_code_for_status(status)),
         details=details,
         request_id=str(request_id) if request_id else None,
     )
@@ -124,26 +122,13 @@ def failure_from_problem(problem: Exception) -> Failure | None:
 def _exit_code_for_family(problem: Exception) -> int:
     from mailbox_appliance import errors
 
+    input_families = errors.Invalid, errors.NotFound, errors.Conflict, errors.TooLarge, errors.WrongMedia
     families: tuple[tuple[int, tuple[type[Exception], ...]], ...] = (
-        (
-            INPUT,
-            (
-                errors.Invalid,
-                errors.NotFound,
-                errors.Conflict,
-                errors.TooLarge,
-                errors.WrongMedia,
-                errors.Unsupported,
-            ),
-        ),
+        (INPUT, (*input_families, errors.Unsupported)),
         (ACCESS, (errors.Unauthenticated, errors.Denied, errors.KeyUnusable)),
         (NETWORK, (errors.Throttled, errors.Unverified, errors.Unavailable)),
     )
     return next((code for code, family in families if isinstance(problem, family)), INTERNAL)
-
-
-def _exit_code_for_error_status(status: int) -> int:
-    return exit_code_for_status(status) if status >= 400 else INTERNAL
 
 
 def _new_request_id() -> str:

@@ -13,7 +13,6 @@ that of a demo, never use it.
 """
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ from mailbox_appliance.client import local
 from mailbox_appliance.client.address import ServerAddress
 from mailbox_appliance.client.errors import ACCESS, INPUT, INTERNAL, Failure, unreachable, wrong_usage
 from mailbox_appliance.system import ownership
-from mailbox_appliance.system.files import replace_file
+from mailbox_appliance.system.files import write_whole
 
 # --- Small JSON files that only their owner can read, always replaced as a whole ---
 
@@ -54,18 +53,7 @@ def read_json(file: Path) -> dict[str, Any]:
 def write_json(file: Path, value: dict[str, Any]) -> None:
     """Replace the file by this JSON object. Only its owner can read it (mode 0600; new folders get 0700)."""
     ownership.make_folder(file.parent)
-    import tempfile
-
-    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # created with 0600
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(value, stream, indent=2)
-            stream.flush()
-            os.fsync(stream.fileno())
-        replace_file(Path(name), file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_whole(file, json.dumps(value, indent=2).encode())
 
 
 def _damaged_file(file: Path) -> Failure:

@@ -18,12 +18,8 @@ class TokenStore:
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._file, self._environment = folder / "tokens.json", environment
-        self._keychain_allowed = environment.get("MAILBOX_APPLIANCE_KEYCHAIN", "").lower() not in (
-            "off",
-            "0",
-            "no",
-            "false",
-        )
+        wish = environment.get("MAILBOX_APPLIANCE_KEYCHAIN", "").lower()
+        self._keychain_allowed = wish not in ("off", "0", "no", "false")
 
     @property
     def version(self) -> tuple[int, int] | None:

@@ -67,7 +67,7 @@ def record(data_dir: Path) -> Crash | None:
     # The first one is the cause: abort() in the first process of a container ends with SIGSEGV.
     crash = Crash(at=to_timestamp(moment), signal=signals[0], file=f"crash-{moment:%Y%m%dT%H%M%SZ}.txt")
     # In this order, so that a start that is killed in between repeats both steps.
-    _write(folder / _LAST, msgspec.json.encode(crash))
+    files.write_whole(folder / _LAST, msgspec.json.encode(crash))
     replace_file(trace, folder / crash.file)
     for old in sorted(folder.glob("crash-*.txt"))[:-KEPT]:
         old.unlink(missing_ok=True)
@@ -108,11 +108,3 @@ def warning(crash: Crash) -> str:
         f"The appliance crashed ({crash.signal}) at {crash.at} and was restarted. Report this with the trace"
         f" {_FOLDER}/{crash.file}; it contains no mail."
     )
-
-
-def _write(file: Path, content: bytes) -> None:
-    temporary = file.with_name(f".{file.name}.new")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    replace_file(temporary, file)

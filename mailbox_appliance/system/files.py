@@ -286,6 +286,25 @@ def is_locked(handle: int) -> bool:
     return False
 
 
+def write_whole(file: Path, content: bytes, mode: int = 0o600) -> None:
+    """Replace a file in one step; its content is on the disk when this returns. Raises OSError."""
+    import tempfile
+
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # created with 0600
+    new = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(handle)
+        if mode != 0o600:
+            new.chmod(mode)
+        replace_file(new, file)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
 # --- Lock files: the lock shows that a process owns something, and the content which process that is ---
 
 

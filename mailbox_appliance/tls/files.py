@@ -230,11 +230,7 @@ class CertificateFiles:
         """Return an error for unusable files. `what`: a sentence with the problem; the commands that fix it are
         added.
         """
-        return CertificateUnusable(
-            folder=self.folder,
-            reason=f"{what} Import a matching pair with `mailbox-appliance https import`, or create a new one with"
-            " `mailbox-appliance https rotate`.",
-        )
+        return CertificateUnusable(folder=self.folder, reason=f"{what} {_WHAT_TO_DO}")
 
     def _missing_file_error(self, file: Path) -> CertificateUnusable:
         if not file.is_symlink():

@@ -12,7 +12,6 @@ import plistlib
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -224,17 +223,7 @@ class _FileItem:
     def _replace(self, content: bytes) -> None:
         """Replace the file in one step. Other users may read the new file. If it is a link, its target is replaced."""
         ownership.make_folder(self._file.parent)
-        target = self._file.resolve()
-        with tempfile.NamedTemporaryFile(prefix=f".{target.name}.", dir=target.parent, delete=False) as stream:
-            made = Path(stream.name)
-            try:
-                stream.write(content)
-                stream.flush()
-                made.chmod(0o644)
-                made.replace(target)
-            except BaseException:
-                made.unlink(missing_ok=True)
-                raise
+        files.write_whole(self._file.resolve(), content, 0o644)
 
 
 # --- Linux desktops: `autostart/mailbox-appliance.desktop` (XDG Desktop Application Autostart) ---

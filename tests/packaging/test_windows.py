@@ -38,7 +38,7 @@ def given(tmp_path: Path) -> list[str]:
     (bundle / "_internal").mkdir(parents=True)
     for name in (*PROGRAMS, "_internal/base_library.zip", "_internal/THIRD-PARTY.txt"):
         (bundle / name).write_bytes(name.encode())
-    draw = (sys.executable, str(ROOT / "packaging" / "icons" / "draw"), str(tmp_path), "32")
+    draw = (sys.executable, str(ROOT / "packaging" / "icons" / "draw"), str(tmp_path))
     subprocess.run(draw, check=True)
     out = tmp_path / f"mailbox-appliance-{__version__}-windows.exe"
     named = {"VERSION": __version__, "BUNDLE": bundle, "ICON": tmp_path / "mailbox-appliance.ico", "OUT": out}
