@@ -80,7 +80,7 @@ def desk(tmp_path: Path, templates: dict[str, Template]) -> Iterator[Desk]:
 
 @pytest.fixture(scope="module")
 def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionBus]:
-    """One bus for all tests of a file that do not end it."""
+    """One bus for all tests of a module that do not end it."""
     bus = SessionBus(tmp_path_factory.mktemp("session")).start()
     yield bus
     bus.stop()
@@ -88,6 +88,7 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionBus]:
 
 @pytest.fixture
 def host(bus: SessionBus) -> Iterator[TrayHost]:
+    """A desktop on the bus that shows icons and notifications."""
     host = TrayHost(bus.address).start()
     yield host
     host.stop()

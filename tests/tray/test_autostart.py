@@ -11,7 +11,7 @@ from mailbox_appliance.client.errors import Failure
 from mailbox_appliance.client.local import default_data_dir
 from mailbox_appliance.tray import autostart
 from mailbox_appliance.tray import autostart as subject
-from mailbox_appliance.tray.autostart import LABEL, Autostart, LaunchAgent, for_this_system
+from mailbox_appliance.tray.autostart import LABEL, Autostart, LaunchAgent, LoginItem, for_this_system
 from tests.tray.test_run_key import Registry
 
 FROM_PIP = [sys.executable, "-P", "-m", "mailbox_appliance"]
@@ -195,13 +195,9 @@ def test_what_was_switched_off_is_off_and_is_switched_on_again(
     agent.write(COMMAND)
     file = Path(agent.location)
     file.write_bytes(plistlib.dumps(plistlib.loads(file.read_bytes()) | change, fmt=plistlib.FMT_BINARY))
-    found = agent.find()
-    assert found is not None
-    assert (list(found.command), found.is_on) == (COMMAND, is_on)
+    assert agent.find() == LoginItem(tuple(COMMAND), is_on=is_on)
     agent.write(COMMAND)
-    found = agent.find()
-    assert found is not None
-    assert found.is_on
+    assert agent.find() == LoginItem(tuple(COMMAND), is_on=True)
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"<plist><array/></plist>", plistlib.dumps({}), b"bplist00\xff"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.tray.autostart import DesktopEntry, command_from_exec_line, config_folder, exec_line
+from mailbox_appliance.tray.autostart import DesktopEntry, LoginItem, command_from_exec_line, config_folder, exec_line
 from tests.servers.mailboxes import wait_until
 
 # fmt: off
@@ -91,9 +91,7 @@ def test_glib_launches_what_was_written(entry: DesktopEntry, tmp_path: Path) -> 
         wait_until(out.exists, lambda: f"GLib did not launch {command[0]}", 10)  # noqa: B023 - waited for here
         assert tuple(out.read_text().split("\0")[:-1]) == command
         out.unlink()
-        found = entry.find()
-        assert found is not None
-        assert (found.command, found.is_on) == (command, True)
+        assert entry.find() == LoginItem(command, is_on=True)
 
 
 @pytest.mark.parametrize(("changed", "is_on"), SWITCHED)
@@ -103,13 +101,9 @@ def test_what_a_settings_app_switched_off_is_off_and_is_switched_on_again(
     entry.write(["/x", "tray"])
     file = Path(entry.location)
     file.write_text(file.read_text().replace("X-GNOME-Autostart-enabled=true\n", "") + changed + "\n")
-    found = entry.find()
-    assert found is not None
-    assert (found.command, found.is_on) == (("/x", "tray"), is_on)
+    assert entry.find() == LoginItem(("/x", "tray"), is_on=is_on)
     entry.write(["/y", "tray"])
-    found = entry.find()
-    assert found is not None
-    assert (found.command, found.is_on) == (("/y", "tray"), True)
+    assert entry.find() == LoginItem(("/y", "tray"), is_on=True)
 
 
 def test_it_is_replaced_whole_and_others_may_read_it(entry: DesktopEntry) -> None:

@@ -13,50 +13,41 @@ from mailbox_appliance.tray.state import AccessLevel, ServiceState, TrayState
 from tests.cli.recording_server import Canned
 from tests.servers.mailboxes import wait_until
 from tests.system.test_keyring import BACKENDS
-from tests.tray.watched import FILE, KNOWN, REFUSED, Scene, scene
+from tests.tray.watched import FILE, KNOWN, REFUSED, Scene, online, scene
 
-__all__ = ["scene"]  # a fixture
+__all__ = ["online", "scene"]  # fixtures
 
 
 # --- The session ---
 
 
-def test_a_log_in_that_has_ended_is_not_tried_again(scene: Scene) -> None:
-    scene.answers()
-    scene.log_in()
-    with scene.owned():
-        scene.watcher.poll()
-        scene.server.answer("GET", "/accounts", REFUSED)
-        scene.asked()
-        assert scene.watcher.poll() == TrayState(ServiceState.ANSWERS, scene.server.url)
-        assert scene.watcher.poll() == TrayState(ServiceState.ANSWERS, scene.server.url)
-        assert scene.asked() == ["/accounts", "", ""]
-        with pytest.raises(Failure, match="You are not signed in"):
-            scene.watcher.client()
-        scene.answers()
-        scene.log_in("mbxs_two")
-        assert scene.watcher.poll() == replace(KNOWN, url=scene.server.url)
-        assert {asked.headers["Authorization"] for asked in scene.server.asked} == {"Bearer mbxs_two"}
+def test_a_log_in_that_has_ended_is_not_tried_again(online: Scene) -> None:
+    online.watcher.poll()
+    online.server.answer("GET", "/accounts", REFUSED)
+    online.asked()
+    assert online.watcher.poll() == TrayState(ServiceState.ANSWERS, online.server.url)
+    assert online.watcher.poll() == TrayState(ServiceState.ANSWERS, online.server.url)
+    assert online.asked() == ["/accounts", "", ""]
+    with pytest.raises(Failure, match="You are not signed in"):
+        online.watcher.client()
+    online.answers()
+    online.log_in("mbxs_two")
+    assert online.watcher.poll() == replace(KNOWN, url=online.server.url)
+    assert {asked.headers["Authorization"] for asked in online.server.asked} == {"Bearer mbxs_two"}
 
 
-def test_a_member_who_is_suspended_for_a_while(scene: Scene) -> None:
-    scene.answers()
-    scene.log_in()
-    with scene.owned():
-        suspended = Canned(403, {"error": {"code": "member_suspended", "message": "Suspended."}})
-        scene.server.answer("GET", "/accounts", suspended)
-        assert scene.watcher.poll().access is AccessLevel.NOBODY
-        scene.answers()
-        assert scene.watcher.poll().access is AccessLevel.ADMINISTRATOR
+def test_a_member_who_is_suspended_for_a_while(online: Scene) -> None:
+    suspended = Canned(403, {"error": {"code": "member_suspended", "message": "Suspended."}})
+    online.server.answer("GET", "/accounts", suspended)
+    assert online.watcher.poll().access is AccessLevel.NOBODY
+    online.answers()
+    assert online.watcher.poll().access is AccessLevel.ADMINISTRATOR
 
 
-def test_a_log_out(scene: Scene) -> None:
-    scene.answers()
-    scene.log_in()
-    with scene.owned():
-        assert scene.watcher.poll().access is AccessLevel.ADMINISTRATOR
-        scene.tokens(FILE).remove(local_key(scene.data_dir))
-        assert scene.watcher.poll() == TrayState(ServiceState.ANSWERS, scene.server.url)
+def test_a_log_out(online: Scene) -> None:
+    assert online.watcher.poll().access is AccessLevel.ADMINISTRATOR
+    online.tokens(FILE).remove(local_key(online.data_dir))
+    assert online.watcher.poll() == TrayState(ServiceState.ANSWERS, online.server.url)
 
 
 def test_a_token_of_the_environment(scene: Scene) -> None:

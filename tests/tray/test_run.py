@@ -24,7 +24,7 @@ from mailbox_appliance.tray import run, service
 from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.servers.session_bus import SessionBus
-from tests.servers.tray_watcher import WATCHER, TrayHost
+from tests.servers.tray_watcher import TrayHost
 from tests.system.test_keyring import BACKENDS
 from tests.templates import Template
 from tests.tray.conftest import Desk, desk_at
@@ -32,14 +32,6 @@ from tests.tray.conftest import Desk, desk_at
 _OPENER = """#!/bin/sh
 printf '%s\\n' "$*" >> "$(dirname "$0")/opened"
 """
-
-
-class _WithoutTray(TrayHost):
-    """A desktop that shows notifications and no icons."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(address)
-        self._names.remove(WATCHER)
 
 
 class Seat:
@@ -107,6 +99,15 @@ def seat(tmp_path: Path, templates: dict[str, Template]) -> Iterator[Seat]:
     made = Seat(tmp_path, templates["set up"])
     yield made
     made.close()
+
+
+@pytest.fixture
+def desktop(seat: Seat) -> Iterator[TrayHost]:
+    """A desktop that shows notifications and no icons, in place of the usual one."""
+    seat.host.stop()
+    bare = TrayHost(seat.bus.address, tray=False).start()
+    yield bare
+    bare.stop()
 
 
 def _ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
@@ -330,14 +331,11 @@ def test_where_no_log_can_be_written_the_icon_tells_why_nothing_starts(seat: Sea
     assert seat.host.labels()[1].startswith("It did not start: ")
 
 
-def test_where_no_desktop_shows_icons_the_address_is_told(seat: Seat) -> None:
-    seat.host.stop()
-    desktop = _WithoutTray(seat.bus.address).start()
+def test_where_no_desktop_shows_icons_the_address_is_told(seat: Seat, desktop: TrayHost) -> None:
     code, out, err = _ended(seat.tray("--open"))
     assert (code, out) == (0, "")
     assert err.endswith("Start it with `mailbox-appliance serve`.\n")
     assert desktop.wait_for_notice("icon cannot be shown").text == err.strip()
-    desktop.stop()
     by_hand = RunningAppliance(seat.desk.data_dir, seat.desk.environment).start()
     code, out, err = _ended(seat.tray("--open", DBUS_SESSION_BUS_ADDRESS=""))
     assert (code, out) == (0, f"{by_hand.url}\n")
@@ -346,9 +344,9 @@ def test_where_no_desktop_shows_icons_the_address_is_told(seat: Seat) -> None:
     by_hand.stop()
 
 
-def test_a_click_on_a_desktop_without_icons_starts_the_appliance_and_opens_the_console(seat: Seat) -> None:
-    seat.host.stop()
-    desktop = _WithoutTray(seat.bus.address).start()
+def test_a_click_on_a_desktop_without_icons_starts_the_appliance_and_opens_the_console(
+    seat: Seat, desktop: TrayHost
+) -> None:
     at_log_in = _ended(seat.tray(DISPLAY=":77", DBUS_SESSION_BUS_ADDRESS=""))
     assert at_log_in[2].endswith("Start it with `mailbox-appliance serve`.\n")
     assert service.find_owner_pid(seat.desk.data_dir) is None
@@ -361,17 +359,13 @@ def test_a_click_on_a_desktop_without_icons_starts_the_appliance_and_opens_the_c
     assert desktop.wait_for_notice("icon cannot be shown").text.endswith("run `mailbox-appliance tray --quit`.")
     assert _ended(seat.tray("--quit")) == (0, "", "")
     assert service.find_owner_pid(seat.desk.data_dir) is None
-    desktop.stop()
 
 
-def test_what_does_not_start_by_a_click_is_told_on_a_desktop_without_icons(seat: Seat) -> None:
-    seat.host.stop()
-    desktop = _WithoutTray(seat.bus.address).start()
+def test_what_does_not_start_by_a_click_is_told_on_a_desktop_without_icons(seat: Seat, desktop: TrayHost) -> None:
     (seat.desk.data_dir / "config.toml").write_text("[server]\nport = true\n")
     code, _, err = _ended(seat.tray("--open", DISPLAY=":77"))
     assert code != 0
     assert desktop.wait_for_notice("did not start").text in err
-    desktop.stop()
 
 
 def test_a_keychain_that_is_silent_keeps_nothing_waiting(seat: Seat, tmp_path: Path) -> None:

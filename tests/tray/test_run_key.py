@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from mailbox_appliance.tray.autostart import APPROVED, LONGEST, NAME, RUN, RunKey, split_command_line
+from mailbox_appliance.tray.autostart import APPROVED, LONGEST, NAME, RUN, LoginItem, RunKey, split_command_line
 
 # fmt: off
 #: A command line of Windows, and its arguments ("Parsing C command-line arguments").
@@ -99,9 +99,7 @@ def test_the_value_comes_and_goes() -> None:
     assert registry.keys[RUN] == {
         NAME: r'"C:\Users\Ada L\AppData\mailbox-appliance-tray.exe" --data-dir D:\ tray',
     }
-    found = key.find()
-    assert found is not None
-    assert (list(found.command), found.is_on) == (COMMAND, True)
+    assert key.find() == LoginItem(tuple(COMMAND), is_on=True)
     assert key.location == rf"HKEY_CURRENT_USER\{RUN}\{NAME}"
     for _ in range(2):  # deleting it again has no effect
         key.remove()
@@ -114,13 +112,9 @@ def test_what_task_manager_switched_off_is_off_and_is_switched_on_again(noted: b
     key = RunKey(registry)
     key.write(COMMAND)
     registry.keys[APPROVED] = {"Somebody else's": b"\x03"} | ({} if noted is None else {NAME: noted})
-    found = key.find()
-    assert found is not None
-    assert found.is_on is is_on
+    assert key.find() == LoginItem(tuple(COMMAND), is_on=is_on)
     key.write(COMMAND)
-    found = key.find()
-    assert found is not None
-    assert found.is_on
+    assert key.find() == LoginItem(tuple(COMMAND), is_on=True)
     assert registry.keys[APPROVED] == {"Somebody else's": b"\x03"}
 
 

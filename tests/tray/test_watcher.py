@@ -12,9 +12,9 @@ from mailbox_appliance.tray.state import AccessLevel, HttpsState, ServiceState, 
 from mailbox_appliance.tray.watcher import ApplianceWatcher
 from tests.cli.recording_server import Canned
 from tests.servers.running import RunningAppliance
-from tests.tray.watched import CHEAP, CREATED, DEAR, FILE, KNOWN, PID, RESTARTING, STATUS, Scene, scene
+from tests.tray.watched import CHEAP, CREATED, DEAR, FILE, KNOWN, PID, RESTARTING, STATUS, Scene, online, scene
 
-__all__ = ["scene"]  # a fixture
+__all__ = ["online", "scene"]  # fixtures
 
 
 # --- A real appliance ---
@@ -112,17 +112,14 @@ def test_one_that_does_not_answer_any_more(scene: Scene, monkeypatch: pytest.Mon
         assert scene.watcher.poll() == known
 
 
-def test_one_that_rests_while_it_is_restored(scene: Scene) -> None:
-    scene.answers()
-    scene.log_in()
-    with scene.owned():
-        known = scene.watcher.poll()
-        scene.server.answer("GET", "/accounts", RESTARTING)
-        assert scene.watcher.poll() == replace(known, service=ServiceState.RESTS)
-        scene.answers()
-        scene.asked()
-        assert scene.watcher.poll() == known
-        assert scene.asked() == CHEAP + DEAR  # the outcome is visible at once
+def test_one_that_rests_while_it_is_restored(online: Scene) -> None:
+    known = online.watcher.poll()
+    online.server.answer("GET", "/accounts", RESTARTING)
+    assert online.watcher.poll() == replace(known, service=ServiceState.RESTS)
+    online.answers()
+    online.asked()
+    assert online.watcher.poll() == known
+    assert online.asked() == CHEAP + DEAR  # the outcome is visible at once
 
 
 def test_one_that_rests_says_so_to_everybody(scene: Scene) -> None:
@@ -144,38 +141,32 @@ def test_one_that_has_trouble_with_a_question_answers(scene: Scene) -> None:
 # --- Requests, and how often ---
 
 
-def test_what_costs_more_is_asked_less_often(scene: Scene) -> None:
-    scene.answers()
-    scene.log_in()
-    with scene.owned():
-        assert scene.watcher.poll() == replace(KNOWN, url=scene.server.url)
-        assert scene.asked() == CHEAP + DEAR
-        scene.pass_by(tray_watcher.FULL_POLL_SECONDS - 1)
-        assert scene.watcher.poll() == replace(KNOWN, url=scene.server.url)
-        assert scene.asked() == CHEAP
-        scene.pass_by(1)
-        scene.watcher.poll()
-        assert scene.asked() == CHEAP + DEAR
-        scene.watcher.poll_all_next()
-        scene.watcher.poll()
-        assert scene.asked() == CHEAP + DEAR
+def test_what_costs_more_is_asked_less_often(online: Scene) -> None:
+    assert online.watcher.poll() == replace(KNOWN, url=online.server.url)
+    assert online.asked() == CHEAP + DEAR
+    online.pass_by(tray_watcher.FULL_POLL_SECONDS - 1)
+    assert online.watcher.poll() == replace(KNOWN, url=online.server.url)
+    assert online.asked() == CHEAP
+    online.pass_by(1)
+    online.watcher.poll()
+    assert online.asked() == CHEAP + DEAR
+    online.watcher.poll_all_next()
+    online.watcher.poll()
+    assert online.asked() == CHEAP + DEAR
 
 
-def test_an_appliance_that_is_another_one_is_asked_everything(scene: Scene) -> None:
+def test_an_appliance_that_is_another_one_is_asked_everything(online: Scene) -> None:
     """After a restore in the same process, which takes less time than passes between two polls."""
-    scene.answers()
-    scene.log_in()
-    with scene.owned():
-        scene.watcher.poll()
-        scene.pass_by(30)
-        scene.watcher.poll()
-        scene.asked()
-        scene.clock.advance(30)
-        scene.has_run_for(26)
-        scene.watcher.poll()
-        assert scene.asked() == CHEAP + DEAR
-        scene.watcher.poll()
-        assert scene.asked() == CHEAP
+    online.watcher.poll()
+    online.pass_by(30)
+    online.watcher.poll()
+    online.asked()
+    online.clock.advance(30)
+    online.has_run_for(26)
+    online.watcher.poll()
+    assert online.asked() == CHEAP + DEAR
+    online.watcher.poll()
+    assert online.asked() == CHEAP
 
 
 def test_what_is_new_is_seen_without_a_question(scene: Scene) -> None:
@@ -197,15 +188,12 @@ def test_what_is_new_is_seen_without_a_question(scene: Scene) -> None:
     assert scene.asked() == []
 
 
-def test_trouble_with_one_dear_question_leaves_the_others(scene: Scene) -> None:
-    scene.answers()
-    scene.log_in()
-    with scene.owned():
-        known = scene.watcher.poll()
-        scene.server.answer("GET", "/admin/https", Canned(500))
-        scene.server.data("GET", CREATED, {"items": []})
-        scene.watcher.poll_all_next()
-        assert scene.watcher.poll() == replace(known, backup=None)
+def test_trouble_with_one_dear_question_leaves_the_others(online: Scene) -> None:
+    known = online.watcher.poll()
+    online.server.answer("GET", "/admin/https", Canned(500))
+    online.server.data("GET", CREATED, {"items": []})
+    online.watcher.poll_all_next()
+    assert online.watcher.poll() == replace(known, backup=None)
 
 
 def test_a_member_who_is_no_administrator(scene: Scene) -> None:
@@ -217,15 +205,12 @@ def test_a_member_who_is_no_administrator(scene: Scene) -> None:
         assert scene.asked() == [*CHEAP, "/me"]
 
 
-def test_an_administrator_who_is_none_any_more(scene: Scene) -> None:
-    scene.answers()
-    scene.log_in()
-    with scene.owned():
-        scene.watcher.poll()
-        scene.answers(role="member")
-        scene.watcher.poll_all_next()
-        known = scene.watcher.poll()
-        assert (known.access, known.https, known.last_backup, known.backup) == (AccessLevel.MEMBER, None, None, None)
+def test_an_administrator_who_is_none_any_more(online: Scene) -> None:
+    online.watcher.poll()
+    online.answers(role="member")
+    online.watcher.poll_all_next()
+    known = online.watcher.poll()
+    assert (known.access, known.https, known.last_backup, known.backup) == (AccessLevel.MEMBER, None, None, None)
 
 
 @pytest.mark.parametrize(

@@ -123,3 +123,12 @@ def scene(tmp_path: Path, clock: FakeClock) -> Iterator[Scene]:
     """A data directory without an owner."""
     with RecordingServer() as server:
         yield Scene(tmp_path, server, clock)
+
+
+@pytest.fixture
+def online(scene: Scene) -> Iterator[Scene]:
+    """The same directory with an appliance that answers, and a session of its administrator."""
+    scene.answers()
+    scene.log_in()
+    with scene.owned():
+        yield scene
