@@ -71,14 +71,7 @@ _ACCOUNT_VALUE = {
     "status": "ready",
     "error": None,
     "folders": {"sent": "Sent", "drafts": "Drafts", "trash": "Trash", "archive": "Archive", "spam": "Junk"},
-    "capabilities": {
-        "labels": True,
-        "move": True,
-        "idle": True,
-        "condstore": True,
-        "qresync": True,
-        "uidplus": True,
-    },
+    "capabilities": {"labels": True, "move": True, "idle": True, "condstore": True, "qresync": True, "uidplus": True},
     "createdAt": _EARLIER,
     "lastSyncAt": _NOW,
 }
@@ -243,11 +236,7 @@ TYPES: dict[str, Any] = {
         "mimeType": "application/pdf",
         "sizeBytes": 48213,
     },
-    "Thread": {
-        "id": _THREAD,
-        "subject": "The difference engine",
-        "messages": {"items": [_LISTED], "nextCursor": None},
-    },
+    "Thread": {"id": _THREAD, "subject": "The difference engine", "messages": {"items": [_LISTED], "nextCursor": None}},
     "MessageActionResult": {"action": "markRead", "succeededIds": [_MESSAGE], "failed": [], "uncertainIds": []},
     "Delivery": _DELIVERY_VALUE,
     "SendPreview": {

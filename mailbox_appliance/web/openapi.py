@@ -174,10 +174,7 @@ def _callback_operation() -> dict[str, Any]:
             {"name": name, "in": "query", "required": False, "schema": {"type": "string"}, "description": text}
             for name, text in reference.CALLBACK_PARAMETERS.items()
         ],
-        "responses": {
-            "200": page,
-            **_errors(frozenset({403})),
-        },
+        "responses": {"200": page, **_errors(frozenset({403}))},
         "security": [],
         "tags": [reference.TAG_OF[_CALLBACK_NAME]],
     }

@@ -38,10 +38,7 @@ STATUSES = {
     431: ("HeadersTooLarge", "The header fields are too large."),
     500: ("InternalError", "Internal error; the log contains it with the request ID."),
     502: ("LicenseUnverified", "The license could not be verified."),
-    503: (
-        "Unavailable",
-        "An upstream server is unavailable, or the appliance is busy; see `Retry-After`.",
-    ),
+    503: ("Unavailable", "An upstream server is unavailable, or the appliance is busy; see `Retry-After`."),
 }
 #: Parameters in paths: description and example.
 PATH_PARAMETERS = {
@@ -98,11 +95,7 @@ FIELDS: dict[str, tuple[str, dict[str, str]]] = {
 }
 #: The sections of the API reference, in order: name, description, and the names of their operations.
 TAGS: tuple[tuple[str, str, str], ...] = (
-    (
-        "Server",
-        "Version, status and history of the appliance.",
-        "getServerInfo getStatus getHistory dismissCrash",
-    ),
+    ("Server", "Version, status and history of the appliance.", "getServerInfo getStatus getHistory dismissCrash"),
     (
         "Sign-in",
         "First setup, sessions, invitations, password resets and sign-in links to the console.",
@@ -181,16 +174,8 @@ TAGS: tuple[tuple[str, str, str], ...] = (
         "Create, download, verify and restore backups.",
         "listBackups createBackup downloadBackup verifyBackup restoreBackup",
     ),
-    (
-        "Store",
-        "The encrypted database: its status and integrity.",
-        "getStore checkStore",
-    ),
-    (
-        "Settings",
-        "Settings that can change while the appliance runs.",
-        "getSettings updateSettings",
-    ),
+    ("Store", "The encrypted database: its status and integrity.", "getStore checkStore"),
+    ("Settings", "Settings that can change while the appliance runs.", "getSettings updateSettings"),
     (
         "HTTPS",
         "Remote access over HTTPS, and its certificate.",

@@ -30,12 +30,7 @@ MIB = 1 << 20
     ],
 )
 def test_a_request_without_memory_for_its_body_is_put_off(
-    checked_client: CheckedClient,
-    method: str,
-    path: str,
-    has_token: bool,
-    size: int,
-    refusal: tuple[int, str] | None,
+    checked_client: CheckedClient, method: str, path: str, has_token: bool, size: int, refusal: tuple[int, str] | None
 ) -> None:
     mailbox = FilledMailbox(checked_client.appliance, checked_client.member["id"])
     environ = {"HTTP_HOST": HOST, "REMOTE_ADDR": "127.0.0.1", "mailbox.body_postponed": size}
