@@ -39,13 +39,6 @@ def test_a_new_password_may_stand_in_the_environment(client_of: CommandLine, ser
         assert server.asked[-1].json == body
 
 
-def test_a_mailbox_gets_another_name(client_of: CommandLine, server: RecordingServer) -> None:
-    server.data("PATCH", IN, {"id": "acc_1"})
-    for name in ("Work", ""):
-        assert client_of("accounts", "rename", "acc_1", "--display-name", name).code == 0
-    assert [asked.json for asked in server.asked] == [{"displayName": "Work"}, {"displayName": None}]
-
-
 @pytest.mark.parametrize(("options", "with_all", "members"), ACCESS)
 def test_what_is_not_named_of_access_stays(
     options: list[str], with_all: bool, members: list[str], client_of: CommandLine, server: RecordingServer

@@ -21,7 +21,7 @@ from mailbox_appliance.offline.store import setup_on_files
 from tests.cli.conftest import CommandLine, Outcome
 from tests.cli.recording_server import Canned, RecordingServer
 from tests.cli.test_login import owned
-from tests.servers.running import PASSWORD, RunningAppliance
+from tests.servers.running import PASSWORD
 
 PASSPHRASE = "seven words that nobody guesses"
 BACKUP = {"id": "bak_1", "fileName": "a.mbxbackup", "passphraseProtected": False}
@@ -264,39 +264,6 @@ def test_a_short_passphrase_is_refused(files: CommandLine) -> None:
 
 
 # --- as processes -----------------------------------------------------------------------------------------------------
-
-
-def test_beside_an_appliance_that_runs(cli: CommandLine) -> None:
-    """No function for files is available, so everything must come from the appliance."""
-    process = RunningAppliance(cli.data_dir).start()
-    process.set_up()
-    made = cli("backup", "create").data
-    sealed = cli("backup", "create", "--passphrase-stdin", stdin=PASSPHRASE.encode()).data
-    assert [one["id"] for one in cli("backup", "list").data["items"]] == [sealed["id"], made["id"]]
-    assert cli("backup", "verify", made["id"]).data["members"] == 1
-    missing = cli("backup", "verify", sealed["id"])
-    assert (missing.code, missing.error["code"]) == (4, "backup_wrong_passphrase")
-    assert cli("backup", "verify", sealed["id"], environment={"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}).code == 0
-    assert cli("backup", "verify", f"bak_{'0' * 26}").error["code"] == "not_found"
-    short = cli("backup", "create", "--passphrase-stdin", stdin=b"short")
-    assert (short.code, short.error["details"][0]["path"]) == (2, "/passphrase")
-    assert process.ask("GET", f"/admin/backups/{made['id']}").code == "conflict"
-    for code in ("backup_truncated", "backup_altered"):
-        file = cli.data_dir / "backups" / sealed["fileName"]
-        content = file.read_bytes()
-        file.write_bytes(DAMAGED[code](content))
-        damaged = cli("backup", "verify", sealed["id"], environment={"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE})
-        assert (damaged.code, damaged.error["code"]) == (2, code)
-        file.write_bytes(content)
-    cli.services |= SERVICES
-    assert cli("backup", "verify", str(cli.data_dir / "backups" / made["fileName"])).data["members"] == 1
-    assert [one["actor"]["kind"] for one in process.ask("GET", "/admin/audit-events?limit=2").data["items"]] == [
-        "local",
-        "local",
-    ]
-    assert process.stop() == 0
-    # The same commands continue with the files.
-    assert len(cli("backup", "list").data["items"]) == 2
 
 
 def test_somebody_at_a_terminal_is_asked_and_sees_how_far_it_is(files: CommandLine, made: Made) -> None:

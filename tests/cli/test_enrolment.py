@@ -105,13 +105,6 @@ def test_a_new_password_that_is_not_given_is_told(client_of: CommandLine, server
     assert server.asked == []
 
 
-def test_ones_name(client_of: CommandLine, server: RecordingServer) -> None:
-    server.data("PATCH", "/me", {"name": "Ada"})
-    assert client_of("profile", "update", "--name", "Ada").code == 0
-    assert client_of("profile", "update", "--input", "-", stdin=b'{"name": "Ada"}').code == 0
-    assert [asked.json for asked in server.asked] == [{"name": "Ada"}] * 2
-
-
 def test_a_link_into_the_console(client_of: CommandLine, server: RecordingServer) -> None:
     link = {"url": "http://127.0.0.1:8025/#console=mbxc_t", "expiresAt": "2026-01-02T00:00:00.000Z"}
     server.data("POST", "/auth/console-links", link, status=201)

@@ -8,16 +8,11 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.__main__ import SERVICES
-from mailbox_appliance.store.key import read_key, render_key_file
-from mailbox_appliance.store.store import Store
 from mailbox_appliance.tls.files import CertificateFiles
 from mailbox_appliance.tls.inspect import fingerprint
 from tests.cli.conftest import CommandLine, Outcome
 from tests.cli.recording_server import Canned, RecordingServer
 from tests.cli.test_login import owned
-from tests.operations.listened import presented
-from tests.servers.running import RunningAppliance
-from tests.store.test_key_slots import quickly_sealed
 from tests.tls.issued import FAR, NOW, Issued, issued
 
 SHOWN = {"fingerprint": "sha256:aa", "selfSigned": True, "trusted": False}
@@ -101,33 +96,6 @@ def test_a_person_is_told_how_to_go_on(cli: CommandLine, running: RecordingServe
     assert "`mailbox-appliance https enable`" in told()
 
 
-def test_the_whole_way_with_one_that_runs(tmp_path: Path, own: Issued) -> None:
-    process = RunningAppliance(tmp_path / "running").start()
-    line = CommandLine(tmp_path, {}, dict(SERVICES))
-    here = ("--data-dir", str(process.folder))
-    try:
-        made = line("https", "fingerprint", *here).data["fingerprint"]
-        on = line("https", "enable", "--host", "127.0.0.1", "--port", "0", *here)
-        url = on.data["url"]
-        assert (on.code, on.err, presented(url)) == (0, "", made)
-        imported = line("https", "import", str(tmp_path / "own.pem"), str(tmp_path / "own.key"), *here)
-        assert (imported.code, presented(url)) == (0, fingerprint(own.pem))
-        rotated = line("https", "rotate", *here).data["certificate"]["fingerprint"]
-        assert presented(url) == rotated == line("https", "fingerprint", *here).data["fingerprint"]
-        files = CertificateFiles(process.folder)
-        certificate, key = files.load()
-        for path in files.paths():
-            path.unlink()
-        asked = line("https", "fingerprint", *here)
-        assert (asked.data["fingerprint"], files.any_exists()) == (rotated, False), "asking changes nothing"
-        files.replace(certificate, key)
-        refused = line("https", "enable", "--host", "192.0.2.7", *here)
-        assert (refused.code, refused.error["code"], presented(url)) == (2, "conflict", rotated)
-        assert line("https", "disable", *here).data["url"] is None
-    finally:
-        assert process.stop() == 0
-
-
 # --- on the files -----------------------------------------------------------------------------------------------------
 
 
@@ -149,18 +117,6 @@ def test_first_of_all_the_fingerprint(files: CommandLine) -> None:
     assert (on.code, on.data["port"], on.data["certificate"]) == (0, 9443, shown.data)
     none = files("https", "status", "--data-dir", str(files.folder / "another"))
     assert (none.code, none.error["code"]) == (1, "store_unusable")
-
-
-def test_a_passphrase_is_asked_for_where_there_is_one(files: CommandLine) -> None:
-    Store.open(files.data_dir).close()
-    file = files.data_dir / "encryption.key"
-    key = read_key(file)
-    file.write_bytes(render_key_file(key, (quickly_sealed(key, "twelve geese fly"),)))
-    missing = files("https", "enable")
-    assert (missing.code, missing.error["code"]) == (4, "passphrase_needed")
-    for words in (("enable",), ("status",), ("rotate",), ("disable",)):
-        assert files("https", *words, "--passphrase-stdin", stdin=b"twelve geese fly\n").code == 0
-    assert files("https", "fingerprint").code == 0, "that is no secret of the store's"
 
 
 def as_directory(file: Path) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.__main__ import SERVICES
+from mailbox_appliance.store.key import read_key, render_key_file
 from mailbox_appliance.store.open_file import DirectoryLock
 from mailbox_appliance.store.store import Store
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
 from tests.cli.test_login import owned
+from tests.store.test_key_slots import quickly_sealed
 
 PASSPHRASE = "seven words that nobody guesses"
 WITH_ONE = {"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}
@@ -114,15 +116,37 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("line", ["key show", *KEY_CHANGES, "backup create", "store compact", "store rekey"])
-def test_a_directory_in_use_is_left_alone_and_its_owner_named(cli: CommandLine, template: Path, line: str) -> None:
+@pytest.fixture
+def files(cli: CommandLine, template: Path) -> CommandLine:
+    """A command line on a copy of that store, without a running appliance."""
     cli.services |= SERVICES
     shutil.copytree(template, cli.data_dir, dirs_exist_ok=True)
     cli.data_dir.chmod(0o700)
-    lock = DirectoryLock(cli.data_dir)
-    before = {file.name: file.read_bytes() for file in cli.data_dir.iterdir() if file.is_file()}
-    refused = cli(*line.split(), stdin=PASSPHRASE.encode())
-    after = {file.name: file.read_bytes() for file in cli.data_dir.iterdir() if file.is_file()}
+    return cli
+
+
+@pytest.mark.parametrize(
+    "line", ["store check", "store compact", "store rekey", "https enable", "https status", "https rotate"]
+)
+def test_a_passphrase_is_asked_for_where_there_is_one(files: CommandLine, line: str) -> None:
+    file = files.data_dir / "encryption.key"
+    key = read_key(file)
+    file.write_bytes(render_key_file(key, (quickly_sealed(key, PASSPHRASE),)))
+    missing = files(*line.split())
+    assert (missing.code, missing.error["code"]) == (4, "passphrase_needed")
+    wrong = files(*line.split(), "--passphrase-stdin", stdin=b"another one altogether\n")
+    assert (wrong.code, wrong.error["code"]) == (4, "passphrase_wrong")
+    assert files(*line.split(), "--passphrase-stdin", stdin=PASSPHRASE.encode()).code == 0
+    assert files(*line.split(), environment=WITH_ONE).code == 0
+    assert files("https", "fingerprint").code == 0, "that is no secret of the store's"
+
+
+@pytest.mark.parametrize("line", ["key show", *KEY_CHANGES, "backup create", "store compact", "store rekey"])
+def test_a_directory_in_use_is_left_alone_and_its_owner_named(files: CommandLine, line: str) -> None:
+    lock = DirectoryLock(files.data_dir)
+    before = {file.name: file.read_bytes() for file in files.data_dir.iterdir() if file.is_file()}
+    refused = files(*line.split(), stdin=PASSPHRASE.encode())
+    after = {file.name: file.read_bytes() for file in files.data_dir.iterdir() if file.is_file()}
     lock.release()
     assert (refused.code, refused.error["code"]) == (1, "store_in_use")
     assert f"pid {os.getpid()}" in refused.error["message"]

@@ -199,6 +199,9 @@ REQUESTS: list[tuple[str, str, Any]] = [
     ("api-keys update key_1 --no-accounts",                        "PATCH /admin/api-keys/key_1", {"accounts": []}),
     ("api-keys update key_1 --all-accounts --profile full",
      "PATCH /admin/api-keys/key_1", {"accounts": None, "permissionProfile": "full"}),
+    ("profile update --name Ada",                                  "PATCH /me", {"name": "Ada"}),
+    ("accounts rename acc_1 --display-name Work",                  f"PATCH {IN}", {"displayName": "Work"}),
+    ("accounts rename acc_1 --display-name ''",                    f"PATCH {IN}", {"displayName": None}),
     # The appliance.
     ("settings set backup.daily no",                               "PATCH /admin/settings", {"backup.daily": False}),
     ("settings set remote.timeout 60",                             "PATCH /admin/settings", {"remote.timeout": 60}),

@@ -10,13 +10,12 @@ import pytest
 
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.offline.store import setup_on_files
-from mailbox_appliance.store.key import read_key, render_key_file
+from mailbox_appliance.store.key import read_key
 from mailbox_appliance.store.store import Store
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import RecordingServer
 from tests.cli.test_login import owned
 from tests.servers.running import PASSWORD
-from tests.store.test_key_slots import quickly_sealed
 
 STORES = Path(__file__).parents[1] / "stores"
 PASSPHRASE = "seven words that nobody guesses"
@@ -114,20 +113,6 @@ def test_a_new_key_on_the_files(files: CommandLine) -> None:
     assert read_key(files.data_dir / "encryption.key").master != before
     assert files("audit", "verify").data["ok"]
     assert files("store", "check", "--full").data["ok"]
-
-
-def test_a_passphrase_is_asked_for_where_there_is_one(files: CommandLine) -> None:
-    file = files.data_dir / "encryption.key"
-    key = read_key(file)
-    file.write_bytes(render_key_file(key, (quickly_sealed(key, PASSPHRASE),)))
-    missing = files("store", "rekey")
-    assert (missing.code, missing.error["code"]) == (4, "passphrase_needed")
-    wrong = files("store", "check", "--passphrase-stdin", stdin=b"another one altogether\n")
-    assert (wrong.code, wrong.error["code"]) == (4, "passphrase_wrong")
-    assert files("store", "rekey", "--passphrase-stdin", stdin=f"{PASSPHRASE}\n".encode()).code == 0
-    given = {"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}
-    assert files("store", "check", environment=given).data["ok"]
-    assert read_key(file, PASSPHRASE).master != key.master
 
 
 @pytest.mark.parametrize("number", [3, 4])
