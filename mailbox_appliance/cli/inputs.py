@@ -99,17 +99,11 @@ def read_whole_body(terminal: "Terminal", given: dict[str, Any], *beside: str) -
 
 
 def read_object(content: bytes, name: str) -> dict[str, Any]:
-    """Decode a request body. `name`: its file, for messages. Raises Failure if it is not a JSON object."""
-    value = decode_json(content, name)
-    if not isinstance(value, dict):
-        raise wrong_usage(f"{_source_name(name)} must be a JSON object, {{...}}.", _INPUT)
-    return value
-
-
-def decode_json(content: bytes, name: str) -> Any:
-    """Decode a JSON value (RFC 8259). Raises Failure with the error and its line and column in the file `name`."""
+    """Decode a request body (RFC 8259). `name`: its file, for messages. Raises Failure if it is not a JSON object."""
     if not (found := decode_json_sequence(content, name, most=1)):
         raise _invalid_json(f"{_source_name(name)} is empty.")
+    if not isinstance(found[0], dict):
+        raise wrong_usage(f"{_source_name(name)} must be a JSON object, {{...}}.", _INPUT)
     return found[0]
 
 
@@ -198,39 +192,26 @@ def parse_moment(text: str, option: str) -> str:
     `option`: the option that error messages name. Raises Failure if the date-time is invalid, or if it is a local time
     that occurs twice or never because the clock was changed.
     """
+    from datetime import datetime
+
     written = text.strip()
+    has_offset = _WITH_OFFSET.fullmatch(written)
     try:
-        if _WITH_OFFSET.fullmatch(written):
-            return _is_valid_moment(written)
-        if _LOCAL.fullmatch(written):
-            return _with_local_offset(written, option)
+        if not has_offset and not _LOCAL.fullmatch(written):
+            raise ValueError(written)
+        moment = datetime.fromisoformat(written.upper())
+        if has_offset:
+            return written.replace(" ", "T")
+        # When summer time starts or ends, the two readings (PEP 495) differ.
+        first, second = (moment.replace(fold=fold).astimezone() for fold in (0, 1))
     # an impossible date such as 31 February, or a year outside the supported range
     except (ValueError, OverflowError) as error:
-        raise _invalid_moment(text, option) from error
-    raise _invalid_moment(text, option)
-
-
-def _is_valid_moment(written: str) -> str:
-    from datetime import datetime
-
-    datetime.fromisoformat(written.upper())
-    return written.replace(" ", "T")
-
-
-def _with_local_offset(written: str, option: str) -> str:
-    from datetime import datetime
-
-    moment = datetime.fromisoformat(written.upper())
-    # When summer time starts or ends, the two readings (PEP 495) differ.
-    first, second = (moment.replace(fold=fold).astimezone() for fold in (0, 1))
+        message = f"{text!r} is not a valid date-time. Use {MOMENT_FORMS}."
+        raise wrong_usage(message, f"option:{option}") from error
     if first.utcoffset() != second.utcoffset():
         message = f"Local clocks show {written} twice or never. Add an offset, such as +01:00."
         raise wrong_usage(message, f"option:{option}")
     return first.isoformat()
-
-
-def _invalid_moment(text: str, option: str) -> Failure:
-    return wrong_usage(f"{text!r} is not a valid date-time. Use {MOMENT_FORMS}.", f"option:{option}")
 
 
 # --- The messages of a command: named on the command line, or read from another command's list ---

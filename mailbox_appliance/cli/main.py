@@ -93,7 +93,7 @@ EXIT_CODES: tuple[tuple[int, str], ...] = (
     (5, "network or mail server error, or a failed delivery"),
 )
 _HELP = "Self-hosted email API for scripts, apps and AI agents."
-#: The variable by which shells request completions; its value is SHELL_complete or SHELL_source.
+#: The variable by which shells request completions; its value is SHELL_complete.
 COMPLETE = "_MAILBOX_APPLIANCE_COMPLETE"
 
 
@@ -109,11 +109,17 @@ def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal
 
         return answer_completion(instruction, root(), invocation)
     try:
-        return _invoke(list(argv), invocation)
+        top = root()
+        # Not top.main(): it would map a closed pipe and an interrupt to its own exit codes.
+        with top.make_context("mailbox-appliance", list(argv), obj=invocation) as context:
+            return int(top.invoke(context) or 0)
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except BrokenPipeError:
-        return _end_on_closed_output(terminal is None)
+        if terminal is None:
+            # Python would otherwise print an error when it flushes stdout at exit.
+            _redirect_to_null(1, 2)
+        return errors.OUTPUT_CLOSED
     except (KeyboardInterrupt, click.Abort):
         told = "Interrupted. The command may have taken effect anyway: check before you repeat it."
         return _report(Failure("interrupted", told, errors.INTERRUPTED), invocation)
@@ -149,13 +155,6 @@ def _help_epilog() -> str:
     )
 
 
-def _invoke(argv: list[str], invocation: Invocation) -> int:
-    top = root()
-    # Not top.main(): it would map a closed pipe and an interrupt to its own exit codes.
-    with top.make_context("mailbox-appliance", argv, obj=invocation) as context:
-        return int(top.invoke(context) or 0)
-
-
 def _version_option() -> click.Option:
     def show(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
         if wanted and not context.resilient_parsing:
@@ -189,17 +188,13 @@ def _failure_from_usage(error: click.ClickException) -> Failure:
         )
     else:
         path = f"option:{error.option_name}" if isinstance(error, click.NoSuchOption) else None
-    if isinstance(error, click.UsageError) and _takes_secret(error) and "unexpected extra argument" in error.message:
+    command = error.ctx.command if isinstance(error, click.UsageError) and error.ctx else None
+    takes_secret = command is not None and any(str(one.name).endswith("_stdin") for one in command.params)
+    if takes_secret and "unexpected extra argument" in error.message:
         # The argument may be the secret, and the message could end up in logs.
         told = "Too many arguments. Secrets come from a prompt, stdin or the environment, never from an argument."
         return errors.wrong_usage(told, path)
     return errors.wrong_usage(error.format_message(), path)
-
-
-def _takes_secret(error: click.UsageError) -> bool:
-    """Whether a usage error occurred in a command that can read a secret from stdin."""
-    command = error.ctx.command if error.ctx else None
-    return any(str(one.name).endswith("_stdin") for one in (command.params if command else ()))
 
 
 def _failure_from_exception(error: Exception) -> Failure:
@@ -227,13 +222,6 @@ def _report(failure: Failure, invocation: Invocation, help_text: str = "") -> in
     except BrokenPipeError:
         pass  # Nobody reads the output any more; the exit code still counts.
     return failure.exit_code
-
-
-def _end_on_closed_output(of_process: bool) -> int:
-    """Return the exit code for output that nobody reads any more; `of_process`: stdout of this process."""
-    if of_process:
-        _redirect_to_null(1, 2)
-    return errors.OUTPUT_CLOSED
 
 
 def _discard_unwritable_output() -> None:

@@ -118,34 +118,26 @@ def render_table(items: Sequence[Any], columns: Sequence[str], width: int | None
     may_shrink = [not column.lower().endswith(("id", "fingerprint")) for column in columns]
     if width is None:
         return _align_rows(rows, _widths(rows, may_shrink, _WIDEST))
+    times = {
+        place
+        for place, column in enumerate(columns)
+        if column.endswith("At") or column.rpartition(".")[2] in ("date", "at")
+    }
     for length, narrowest in ((_WHOLE_TIME, width), (_TO_THE_MINUTE, _COMFORTABLE), (_THE_DAY, _NARROWEST)):
-        shown, widths = _fit_columns(rows, columns, may_shrink, width, length, narrowest)
-        if _whole_width(widths) <= width:
+        shown = [
+            [_cut_time(cell, length) if place in times else cell for place, cell in enumerate(row)] for row in rows
+        ]
+        widths = _widths(shown, may_shrink, width)
+        for place in times:  # the heading shrinks with the values
+            widths[place] = min(length, widths[place])
+        shrinking = [place for place, may in enumerate(may_shrink) if may and place not in times]
+        while (too_wide := sum(widths) + _GAP * (len(widths) - 1) > width) and any(
+            widths[place] > narrowest for place in shrinking
+        ):
+            widths[max(shrinking, key=lambda place: widths[place])] -= 1
+        if not too_wide:
             break
     return _align_rows(shown, widths)
-
-
-def _fit_columns(
-    rows: Sequence[Sequence[str]],
-    columns: Sequence[str],
-    may_shrink: Sequence[bool],
-    width: int,
-    length: int,
-    least: int,
-) -> tuple[Sequence[Sequence[str]], list[int]]:
-    """Return the rows with times cut to `length` characters, and column widths that fit `width` if possible."""
-    times = {place for place, column in enumerate(columns) if _is_time(column)}
-    shown = [[_cut_time(cell, length) if place in times else cell for place, cell in enumerate(row)] for row in rows]
-    # The heading of a time column shrinks with its values.
-    widths = [
-        min(length, one) if place in times else one for place, one in enumerate(_widths(shown, may_shrink, width))
-    ]
-    _narrow_widths(widths, [one and place not in times for place, one in enumerate(may_shrink)], width, least)
-    return shown, widths
-
-
-def _is_time(column: str) -> bool:
-    return column.endswith("At") or column.rpartition(".")[2] in ("date", "at")
 
 
 def _widths(rows: Sequence[Sequence[str]], may_shrink: Sequence[bool], widest: int) -> list[int]:
@@ -153,18 +145,17 @@ def _widths(rows: Sequence[Sequence[str]], may_shrink: Sequence[bool], widest: i
     return [min(widest, one) if may else one for one, may in zip(needed, may_shrink, strict=True)]
 
 
-def _whole_width(widths: Sequence[int]) -> int:
-    return sum(widths) + _GAP * (len(widths) - 1)
-
-
 def _align_rows(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
-    return "".join(_line(row, widths) for row in rows)
+    lines = []
+    for row in rows:
+        cells = [cut_to_width(text, width) for text, width in zip(row, widths, strict=True)]
+        padded = [text + " " * (width - display_width(text)) for text, width in zip(cells, widths, strict=True)]
+        lines.append((" " * _GAP).join(padded).rstrip() + "\n")
+    return "".join(lines)
 
 
 def _cut_time(text: str, length: int) -> str:
-    if length == _WHOLE_TIME or not _TIME.fullmatch(text):
-        return text
-    return text[:length].replace("T", " ")
+    return text if length == _WHOLE_TIME or not _TIME.fullmatch(text) else text[:length].replace("T", " ")
 
 
 def _heading(column: str) -> str:
@@ -176,32 +167,15 @@ def _heading(column: str) -> str:
     return spaced.upper() if whole in ("", "flags") else f"{whole} {spaced}".upper()
 
 
-def _narrow_widths(widths: list[int], may_shrink: Sequence[bool], width: int, narrowest: int) -> None:
-    while _whole_width(widths) > width:
-        candidates = [place for place, may in enumerate(may_shrink) if may and widths[place] > narrowest]
-        if not candidates:
-            return
-        widths[max(candidates, key=lambda place: widths[place])] -= 1
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [cut_to_width(text, width) for text, width in zip(row, widths, strict=True)]
-    padded = [text + " " * (width - display_width(text)) for text, width in zip(cells, widths, strict=True)]
-    return (" " * _GAP).join(padded).rstrip() + "\n"
-
-
 def display_width(text: str) -> int:
     """Return the number of terminal columns that a text takes (Unicode TR 11)."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(one) or unicodedata.category(one) == "Cf" else 2 if _is_wide(one) else 1
-        for one in text
-    )
-
-
-def _is_wide(character: str) -> bool:
-    return unicodedata.east_asian_width(character) in "WF"
+    width = 0
+    for one in text:
+        if not unicodedata.combining(one) and unicodedata.category(one) != "Cf":
+            width += 2 if unicodedata.east_asian_width(one) in "WF" else 1
+    return width
 
 
 def cut_to_width(text: str, width: int) -> str:

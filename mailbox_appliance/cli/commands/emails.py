@@ -25,7 +25,7 @@ from mailbox_appliance.cli.inputs import ListedMessage, read_messages
 from mailbox_appliance.client.errors import UNCERTAIN, wrong_usage
 
 if TYPE_CHECKING:
-    from mailbox_appliance.client.http import ApiClient, ApiRequest
+    from mailbox_appliance.client.http import ApiClient
 
 # --- Actions on many messages: commands of `emails` ---
 
@@ -103,20 +103,19 @@ def _action_command(name: str, text: str, body: _Body, options: tuple[click.Para
 
 def _perform_action(invocation: Invocation, body: dict[str, Any], messages: list[ListedMessage], given: Given) -> int:
     if not messages:
-        output.show_answer(invocation, {"data": {"action": body["action"], **{name: [] for name in _OUTCOMES}}})
-        return 0
+        return output.show_answer(invocation, {"data": {"action": body["action"], **{name: [] for name in _OUTCOMES}}})
     client = invocation.client()
     done: list[Any] = []
-    requests = _requests(body, _by_mailbox(client, messages, wanted_mailbox(given)))
+    parts = [
+        (account_id, ids[begin : begin + MAX_PER_REQUEST])
+        for account_id, ids in _by_mailbox(client, messages, wanted_mailbox(given)).items()
+        for begin in range(0, len(ids), MAX_PER_REQUEST)
+    ]
     try:
-        for count, request in enumerate(requests):
-            text = (
-                f"{count * MAX_PER_REQUEST} of {len(messages)} so far…"
-                if len(requests) > 1
-                else "Contacting the mail server…"
-            )
-            with invocation.terminal.waiting(text):
-                done.append(client.call(request))
+        for count, (account_id, ids) in enumerate(parts):
+            so_far = f"{count * MAX_PER_REQUEST} of {len(messages)} so far…"
+            with invocation.terminal.waiting(so_far if len(parts) > 1 else "Contacting the mail server…"):
+                done.append(ACTIONS.ask(client, body | {"messageIds": ids}, timeout=180.0, accountId=account_id))
     finally:
         # If a later request fails, the results of the earlier ones are still shown.
         if done:
@@ -135,21 +134,6 @@ def _by_mailbox(client: "ApiClient", messages: list[ListedMessage], wanted: str 
             raise wrong_usage(f"{text} Omit --account to use each message's own mailbox.", "option:--account")
         found.setdefault(str(one.account_id or named), []).append(one.message_id)
     return found
-
-
-def _requests(body: dict[str, Any], mailboxes: dict[str, list[str]]) -> "list[ApiRequest]":
-    from mailbox_appliance.client.http import ApiRequest
-
-    return [
-        ApiRequest(
-            ACTIONS.method,
-            fill_path(ACTIONS.path, {"accountId": account_id}),
-            body=body | {"messageIds": ids[begin : begin + MAX_PER_REQUEST]},
-            timeout=180.0,
-        )
-        for account_id, ids in mailboxes.items()
-        for begin in range(0, len(ids), MAX_PER_REQUEST)
-    ]
 
 
 def merge_answers(answers: list[Any]) -> Any:

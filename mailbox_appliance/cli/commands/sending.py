@@ -322,6 +322,7 @@ DELIVERY_ROWS = (
         body=lambda _, given: {"outcome": given["outcome"]},
     ),
 )
+_NOT_SENT = "\nNothing was sent. Run the command without --dry-run to send it.\n"
 SEND_DRAFT = _sending_row(
     "send",
     _SEND,
@@ -335,13 +336,9 @@ SEND_DRAFT = _sending_row(
 )
 
 
-def _dry_run_remark(_answer: Any) -> str:
-    return "\nNothing was sent. Run the command without --dry-run to send it.\n"
-
-
 def _with_dry_run(row: Row) -> click.Command:
     """Return the command of a row that sends. With --dry-run the command previews the same request body instead."""
-    preview = replace(PREVIEW, body=row.body, remark=_dry_run_remark)
+    preview = replace(PREVIEW, body=row.body, remark=lambda _: _NOT_SENT)
 
     def act(invocation: Invocation, dry_run: bool, **given: Any) -> int:
         if not dry_run:
