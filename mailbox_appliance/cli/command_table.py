@@ -299,24 +299,18 @@ def resolve_account(client: "ApiClient", wanted: str | None) -> str:
     if wanted is not None and "@" not in wanted:
         return wanted
     accounts = output.items_of(LIST_ACCOUNTS.ask(client)) or []
-    if wanted is not None:
-        found = [one for one in accounts if str(one["email"]).casefold() == wanted.casefold()]
-    else:
-        found = accounts
+    found = [one for one in accounts if wanted is None or str(one["email"]).casefold() == wanted.casefold()]
     if len(found) == 1:
         return str(found[0]["id"])
-    raise _ambiguous_account(accounts, wanted, len(found))
-
-
-def _ambiguous_account(accounts: list[Any], wanted: str | None, found: int) -> Failure:
     names = ", ".join(f"{one['id']} ({one['email']})" for one in accounts)
     if not accounts:
         message = "You do not have access to a mailbox. Connect one with `mailbox-appliance accounts add`."
-        return Failure("not_found", message, INPUT)
-    if wanted is not None and found == 0:
+    elif not found:
         message = f"You do not have access to a mailbox {wanted}. Your mailboxes: {names}."
-        return Failure("not_found", message, INPUT)
-    return wrong_usage(f"More than one mailbox fits. Choose one with --account ID: {names}.", "option:--account")
+    else:
+        message = f"More than one mailbox fits. Choose one with --account ID: {names}."
+        raise wrong_usage(message, "option:--account")
+    raise Failure("not_found", message, INPUT)
 
 
 # --- Progress of long work on the store of a running appliance, shown on a terminal ---

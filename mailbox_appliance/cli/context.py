@@ -205,11 +205,7 @@ PASSPHRASE_STDIN = click.Option(
 _PASSPHRASE_CODES = frozenset({"backup_wrong_passphrase", "passphrase_needed"})
 
 
-def read_passphrase(invocation: Invocation, *, from_stdin: bool) -> str | None:
-    """Return the passphrase for this command: from stdin if requested, else from the environment.
-
-    None if the environment has none.
-    """
+def _read_passphrase(invocation: Invocation, *, from_stdin: bool) -> str | None:
     if from_stdin:
         return invocation.terminal.secret_line("passphrase")
     found = invocation.variable(PASSPHRASE_NAME)
@@ -238,7 +234,7 @@ def call_with_passphrase(
         with invocation.terminal.progress_bar() as tell:
             return opening(passphrase, tell)
 
-    passphrase = read_passphrase(invocation, from_stdin=from_stdin)
+    passphrase = _read_passphrase(invocation, from_stdin=from_stdin)
     try:
         return act(passphrase)
     except Exception as problem:

@@ -1,5 +1,6 @@
 """The command `api-keys`: the caller's own keys and, with `--member` or `--all-members`, those of others."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -59,10 +60,6 @@ UPDATE_OPTIONS: tuple[click.Parameter, ...] = (
 )
 
 
-def _shown_once(_answer: Any) -> str:
-    return "This token is shown only once. Save it now.\n"
-
-
 def _new_key_body(invocation: Invocation, given: Given) -> Any:
     require_options(given, "name")
     if not given["profile"] and not given["capabilities"]:
@@ -116,12 +113,10 @@ CREATE = Row(
     "Its token is shown only once. A key can never do more than its owner can at that time, and has access only to"
     " mailboxes its owner has access to.",
     CREATE_OPTIONS,
-    remark=_shown_once,
+    remark=lambda _: "This token is shown only once. Save it now.\n",
     body=_new_key_body,
 )
-CREATE_OF = Row(
-    "create", Call("POST", "/admin/api-keys"), "", remark=_shown_once, body=_new_key_body, more_body=_owner_field
-)
+CREATE_OF = replace(CREATE, call=Call("POST", "/admin/api-keys"), more_body=_owner_field)
 UPDATE = Row(
     "update",
     Call("PATCH", "/admin/api-keys/{keyId}"),

@@ -271,16 +271,9 @@ def save_from_call(
     return files.save_download(invocation, client, path, output, force=force, otherwise=[*ids.values()][-1])
 
 
-def _download(
-    invocation: Invocation, message_id: str, attachment_id: str, account: str | None, output: str | None, force: bool
-) -> int:
-    return save_from_call(
-        invocation, DOWNLOAD, account, {"messageId": message_id, "attachmentId": attachment_id}, output, force
-    )
-
-
-def _link_remark(answer: Any) -> str:
-    return f"Anyone with this link can download the file until {answer['data']['expiresAt']}, without signing in.\n"
+def _download(invocation: Invocation, account: str | None, output: str | None, force: bool, **ids: str) -> int:
+    values = {"messageId": ids["message_id"], "attachmentId": ids["attachment_id"]}
+    return save_from_call(invocation, DOWNLOAD, account, values, output, force)
 
 
 _ATTACHMENT_ARGUMENTS = (click.Argument(["message_id"]), click.Argument(["attachment_id"]))
@@ -291,7 +284,9 @@ LINK = Row(
     " minutes. Use it for a program that should not have your credentials. The link stops working earlier if the"
     " session or API key that created it ends.",
     (*_ATTACHMENT_ARGUMENTS, ACCOUNT),
-    remark=_link_remark,
+    remark=lambda answer: (
+        f"Anyone with this link can download the file until {answer['data']['expiresAt']}, without signing in.\n"
+    ),
 )
 attachments = group(
     "attachments",

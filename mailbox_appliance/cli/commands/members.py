@@ -182,11 +182,12 @@ REVOKE_SESSION = Row(
 REVOKE_SESSION_OF = Row("revoke", Call("DELETE", f"{_MEMBER_SESSIONS_PATH}/{{sessionId}}"), "")
 
 
-def _all_ended_text(data: Any) -> str:
-    return f"All sessions of member {output.one_line(str(data['id']))} are revoked.\n"
-
-
-REVOKE_ALL_SESSIONS_OF = Row("revoke", Call("DELETE", _MEMBER_SESSIONS_PATH), "", view=_all_ended_text)
+REVOKE_ALL_SESSIONS_OF = Row(
+    "revoke",
+    Call("DELETE", _MEMBER_SESSIONS_PATH),
+    "",
+    view=lambda data: f"All sessions of member {output.one_line(str(data['id']))} are revoked.\n",
+)
 
 
 def _show_about(invocation: Invocation) -> int:
@@ -250,10 +251,6 @@ def _password_body(invocation: Invocation, given: Given) -> Any:
     return {"currentPassword": current, "newPassword": new}
 
 
-def _console_link_remark(answer: Any) -> str:
-    return f"Open this link before {answer['data']['expiresAt']}. It is single-use and signs in anyone who has it.\n"
-
-
 UPDATE_PROFILE = Row(
     "update",
     Call("PATCH", "/me"),
@@ -276,7 +273,9 @@ CREATE_CONSOLE_LINK = Row(
     "console",
     Call("POST", "/auth/console-links"),
     "Create a link that opens the console as you.\n\nThe link is single-use and expires after a minute.",
-    remark=_console_link_remark,
+    remark=lambda answer: (
+        f"Open this link before {answer['data']['expiresAt']}. It is single-use and signs in anyone who has it.\n"
+    ),
 )
 profile = group("profile", "Manage your profile: update.", [UPDATE_PROFILE.command()])
 password, console = CHANGE_PASSWORD.command(), CREATE_CONSOLE_LINK.command()

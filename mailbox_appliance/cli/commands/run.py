@@ -52,19 +52,10 @@ def _run_serve(
     return call_with_passphrase(invocation, serve_with, from_stdin=passphrase_stdin)
 
 
-def _run_demo(invocation: Invocation, port: int) -> int:
-    return int(invocation.service("demo")(port=port))
-
-
-def _run_demo_servers(invocation: Invocation, folder: str) -> int:
-    invocation.service("demo_servers")(Path(folder))
-    return 0
-
-
 serve = command("serve", _run_serve, "Run the appliance until it is stopped.", SERVE_OPTIONS)
 demo = command(
     "demo",
-    _run_demo,
+    lambda invocation, port: int(invocation.service("demo")(port=port)),
     "Try the appliance with its own mail server and sample mail.\n\nAll data is deleted when the demo ends.",
     [
         click.Option(
@@ -73,7 +64,11 @@ demo = command(
     ],
 )
 demo_servers = command(
-    "demo-servers", _run_demo_servers, "Run the demo's mail servers.", [click.Argument(["folder"])], hidden=True
+    "demo-servers",
+    lambda invocation, folder: invocation.service("demo_servers")(Path(folder)) or 0,
+    "Run the demo's mail servers.",
+    [click.Argument(["folder"])],
+    hidden=True,
 )
 
 

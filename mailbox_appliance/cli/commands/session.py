@@ -154,10 +154,6 @@ def _instance_rows(invocation: Invocation) -> list[dict[str, Any]]:
     ]
 
 
-def _list_instances(invocation: Invocation) -> int:
-    return output.show_answer(invocation, {"data": _instance_rows(invocation)}, _INSTANCE_COLUMNS)
-
-
 def _use_instance(invocation: Invocation, name: str) -> int:
     invocation.instances().use(name)
     return output.show_answer(invocation, {"data": next(row for row in _instance_rows(invocation) if row["current"])})
@@ -174,7 +170,11 @@ instances = group(
     "instances",
     "Manage the appliances you signed in to: list, use, remove.\n\n`local` is the appliance of the data directory.",
     [
-        command("list", _list_instances, "List the appliances you signed in to and the one in use."),
+        command(
+            "list",
+            lambda invocation: output.show_answer(invocation, {"data": _instance_rows(invocation)}, _INSTANCE_COLUMNS),
+            "List the appliances you signed in to and the one in use.",
+        ),
         command("use", _use_instance, "Use this appliance in later commands.", [_NAME]),
         command(
             "remove",
@@ -209,16 +209,18 @@ def _setup(invocation: Invocation, name: str, email: str, password_stdin: bool, 
     if running is None:
         set_up = invocation.service("setup_on_files")
         try:
-            return keep_token(
-                invocation,
-                local_key(folder),
-                set_up(folder, name=name, email=email, password=password, device_name=device_name),
-            )
+            answer = set_up(folder, name=name, email=email, password=password, device_name=device_name)
+            return keep_token(invocation, local_key(folder), answer)
         except Exception as problem:
             if getattr(problem, "code", None) != "store_in_use":
                 raise
             running = _wait_for_appliance(invocation, folder, problem)
-    return keep_token(invocation, local_key(folder), _set_up_running(running, folder, body))
+    code = local.find_setup_code(folder)
+    if code is None:
+        message = f"The appliance is already set up: {folder} holds no setup code. Run `mailbox-appliance login`."
+        raise Failure("conflict", message, INPUT)
+    answer = POST_SETUP.ask(ApiClient(running.url), {"setupCode": code, **body})
+    return keep_token(invocation, local_key(folder), answer)
 
 
 def _wait_for_appliance(invocation: Invocation, folder: Path, problem: Exception) -> local.RunningAppliance:
@@ -231,14 +233,6 @@ def _wait_for_appliance(invocation: Invocation, folder: Path, problem: Exception
             time.sleep(_EVERY)
     message = f"{problem} If an appliance is still starting or does not respond, try again in a moment."
     raise Failure("store_in_use", message, INTERNAL) from problem
-
-
-def _set_up_running(running: local.RunningAppliance, folder: Path, body: dict[str, str]) -> Any:
-    code = local.find_setup_code(folder)
-    if code is None:
-        message = f"The appliance is already set up: {folder} holds no setup code. Run `mailbox-appliance login`."
-        raise Failure("conflict", message, INPUT)
-    return POST_SETUP.ask(ApiClient(running.url), {"setupCode": code, **body})
 
 
 setup = command(

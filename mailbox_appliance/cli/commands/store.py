@@ -173,10 +173,6 @@ def _key_remark(answer: Any) -> str:
     return ""
 
 
-def _show_key(invocation: Invocation) -> int:
-    return _show_key_answer(invocation, invocation.service("show_key")(invocation.data_directory()))
-
-
 def _add_passphrase(invocation: Invocation, passphrase_stdin: bool, only: bool) -> int:
     new = invocation.terminal.secret(
         "New passphrase", _NEW_PASSPHRASE_VARIABLE, from_stdin=passphrase_stdin, twice=True, what="passphrase"
@@ -207,7 +203,13 @@ key = group(
     "key",
     "Manage the encryption key of the store.",
     [
-        command("show", _show_key, f"Show the store's key slots and where its key is stored.\n\n{_STOPPED}"),
+        command(
+            "show",
+            lambda invocation: _show_key_answer(
+                invocation, invocation.service("show_key")(invocation.data_directory())
+            ),
+            f"Show the store's key slots and where its key is stored.\n\n{_STOPPED}",
+        ),
         command(
             "add-passphrase",
             _add_passphrase,
