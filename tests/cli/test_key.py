@@ -333,8 +333,7 @@ def test_a_keychain_that_lost_the_key_is_no_reason_for_a_new_one(
     refused = key_cli("key", "use-file")
     assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
     assert content(key_cli.data_dir) == before
-    # A file that does not hold a key is not overwritten, since it may belong to somebody. A key is used whoever created
-    # it.
+    # A file that does not hold a key is not overwritten, since it may belong to somebody. Any key is used.
     mended = key_cli("key", "use-keyring", STDIN, stdin=PASSPHRASE.encode())
     assert mended.code == (4 if lost == "no key" else 0)
 

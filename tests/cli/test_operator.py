@@ -138,7 +138,7 @@ def test_a_passphrase_is_asked_for_where_there_is_one(files: CommandLine, line: 
     assert (wrong.code, wrong.error["code"]) == (4, "passphrase_wrong")
     assert files(*line.split(), "--passphrase-stdin", stdin=PASSPHRASE.encode()).code == 0
     assert files(*line.split(), environment=WITH_ONE).code == 0
-    assert files("https", "fingerprint").code == 0, "that is no secret of the store's"
+    assert files("https", "fingerprint").code == 0, "the fingerprint needs no passphrase"
 
 
 @pytest.mark.parametrize("line", ["key show", *KEY_CHANGES, "backup create", "store compact", "store rekey"])
