@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 from mailbox_appliance.security.passwords import hash_password, verify_password
-from mailbox_appliance.store.backup.container import Stream, new_nonce
+from mailbox_appliance.store.backup.container import NONCE_SIZE, Stream
 from mailbox_appliance.tls import generate
 from tests.threads_proof.together import run_together
 
@@ -47,7 +47,9 @@ def _seal(ciphers: tuple[AESGCM, ChaCha20Poly1305], chance: random.Random) -> No
 
 def _stream(chance: random.Random) -> None:
     content = chance.randbytes(chance.randrange(3 << 20))
-    stream = Stream(chance.randbytes(32), new_nonce(), b"proof", len(content), chance.choice(("aegis", "chacha20")))
+    stream = Stream(
+        chance.randbytes(32), chance.randbytes(NONCE_SIZE), b"proof", len(content), chance.choice(("aegis", "chacha20"))
+    )
     target = io.BytesIO()
     for _ in stream.seal(io.BytesIO(content).readinto, target):
         pass

@@ -91,11 +91,6 @@ class BrokenStream(Exception):
         self.number = number
 
 
-def new_nonce() -> bytes:
-    """Return the random bytes with which all nonces of one encrypted stream begin."""
-    return secrets.token_bytes(NONCE_SIZE)
-
-
 def count_chunks(size: int) -> int:
     """Return the number of chunks in an encrypted stream of `size` unencrypted bytes."""
     return max(1, -(-size // CHUNK_SIZE))
@@ -299,12 +294,9 @@ def content_start(manifest: Manifest) -> int:
 def render_header(manifest: Manifest, key: bytes) -> bytes:
     """Return everything that precedes the encrypted sections in the file. `key`: for the HMAC of the manifest."""
     text = msgspec.json.encode(manifest)
-    return MAGIC + len(text).to_bytes(4, "big") + hashlib.sha256(text).digest() + text + compute_seal(text, key)
-
-
-def compute_seal(text: bytes, key: bytes) -> bytes:
-    """Return the HMAC-SHA256 of the manifest's text (JSON), which shows that nobody without the key has changed it."""
-    return hmac.digest(key, text, "sha256")
+    return (
+        MAGIC + len(text).to_bytes(4, "big") + hashlib.sha256(text).digest() + text + hmac.digest(key, text, "sha256")
+    )
 
 
 def read_header(file: Path, stream: BinaryIO) -> tuple[Manifest, bytes, bytes]:
@@ -330,17 +322,6 @@ def read_header(file: Path, stream: BinaryIO) -> tuple[Manifest, bytes, bytes]:
     manifest = _decode_manifest(file, text)
     _check_sizes(file, manifest, len(text), size)
     return manifest, text, seal
-
-
-def read_manifest_id(stream: BinaryIO) -> str | None:
-    """Return the backup ID in a file whose manifest may be damaged or of a newer release; None if it cannot be read."""
-    start = stream.read(_PREFIX_SIZE)
-    length = int.from_bytes(start[len(MAGIC) :][:4], "big")
-    if start[: len(MAGIC)] != MAGIC or length > _MAX_MANIFEST_SIZE:
-        return None
-    with suppress(ValueError, RecursionError):
-        return decode_json(stream.read(length), _ManifestId).id
-    return None
 
 
 def _require_known(file: Path, text: bytes) -> None:
@@ -488,8 +469,11 @@ def read_manifest(file: Path) -> Manifest:
 
 def find_backup_id(file: Path) -> str | None:
     """Return the backup ID in a file, even if the file is damaged elsewhere; None if it cannot be read."""
-    with suppress(BackupUnusable), _open_backup(file) as stream:
-        return read_manifest_id(stream)
+    with suppress(BackupUnusable, ValueError, RecursionError), _open_backup(file) as stream:
+        start = stream.read(_PREFIX_SIZE)
+        length = int.from_bytes(start[len(MAGIC) :][:4], "big")
+        if start[: len(MAGIC)] == MAGIC and length <= _MAX_MANIFEST_SIZE:
+            return decode_json(stream.read(length), _ManifestId).id
     return None
 
 
@@ -504,7 +488,7 @@ def open_container(file: Path, *, passphrase: str | None = None, key: StoreKey |
 
     def fits(master: bytes, kek: bytes = b"") -> bool:
         stream_key = derive_stream_key(manifest.salt, master, kek)
-        return hmac.compare_digest(compute_seal(text, derive_seal_key(stream_key)), seal)
+        return hmac.compare_digest(hmac.digest(derive_seal_key(stream_key), text, "sha256"), seal)
 
     if not manifest.own_passphrase and key is not None and fits(key.master):
         return Container(file, manifest, key.master)
@@ -643,7 +627,7 @@ def _make_manifest(
         own_passphrase=own_passphrase,
         passphrase_protected=not any(isinstance(slot, FileSlot) for slot in slots),
         salt=secrets.token_hex(SALT_SIZE),
-        nonce=new_nonce().hex(),
+        nonce=secrets.token_hex(NONCE_SIZE),
         sections=tuple(stream.section for stream in streams),
         audit=facts.audit,
         size=0,

@@ -39,7 +39,7 @@ _DATABASE_SECTIONS: dict[str, SectionName] = {"/mailbox.db": "mailbox.db", "/mai
 
 @contextmanager
 def open_database_in(container: Container) -> Iterator[apsw.Connection]:
-    """Yield a connection to a backup's plain database and its log. Reading can raise apsw.Error, BackupAltered."""
+    """Yield a connection to the plain database inside a backup. Reading can raise apsw.Error and BackupAltered."""
     vfs = _BackupVfs(f"backup-{secrets.token_hex(8)}", container)
     connection = None
     try:

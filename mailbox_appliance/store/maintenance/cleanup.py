@@ -34,12 +34,6 @@ SELECT p.rowid, p.at < ?, d.status IN ('succeeded', 'failed') FROM delivery_phas
   CROSS JOIN delivery_operations d ON d.id = p.operation WHERE p.rowid > ? ORDER BY p.rowid LIMIT ?"""
 
 
-def delete_legacy_keys(database: Database, now: datetime) -> None:
-    """Delete the expired idempotency keys of older releases with their responses. Runs in a transaction of its own."""
-    with database.transaction():
-        database.change("DELETE FROM legacy_idempotency WHERE expires_at <= ?", (to_timestamp(now),))
-
-
 def delete_some_phases(database: Database, now: datetime, after: int, kept: timedelta = PHASES_KEPT) -> int | None:
     """Check the next 500 rows of the delivery history, and delete the expired ones. Runs in a transaction of its own.
 
@@ -127,7 +121,8 @@ class StoreCleaner:
     def delete_expired(self) -> None:
         """Delete expired rows, and evict cached attachments beyond the limit."""
         now, after, bounds = self._clock.now(), 0, self.get_limits()
-        delete_legacy_keys(self._database, now)
+        with self._database.transaction():
+            self._database.change("DELETE FROM legacy_idempotency WHERE expires_at <= ?", (to_timestamp(now),))
         while not self._stopping.is_set():
             found = delete_some_phases(self._database, now, after, bounds.phases)
             if found is None:

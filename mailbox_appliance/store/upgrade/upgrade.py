@@ -50,18 +50,10 @@ _SAME_EMAIL = (
 _REJECTED_SEND = "The scheduled message {} has no content or no recipients, so it is kept as failed (message_rejected)."
 
 
-@dataclass(frozen=True)
-class BuiltStore:
-    """Result of filling a new store: the time of the upgrade (a timestamp), and warnings, a sentence each."""
-
-    since: str
-    warnings: tuple[str, ...]
-
-
 def build_store(
     database: Database, number: int, key: StoreKey, secrets: Secrets, clock: Clock, tell: Progress
-) -> BuiltStore:
-    """Fill an empty database from the attached old store, in one transaction.
+) -> tuple[str, tuple[str, ...]]:
+    """Fill an empty database from the attached old store, in one transaction; return the time of that and warnings.
 
     `number`: the format of the old store. `secrets`: its decrypted secrets. `tell`: reports progress. Raises ValueError
     for values that the new format cannot store, and SQLite's errors.
@@ -81,7 +73,7 @@ def build_store(
             database.change(statement)
         database.change(f"PRAGMA main.application_id = {format_5.APPLICATION_ID}")
         database.change(f"PRAGMA main.user_version = {format_5.NUMBER}")
-    return BuiltStore(since, warnings)
+    return since, warnings
 
 
 def rehearse_build(database: Database, number: int, secrets: Secrets, clock: Clock) -> tuple[str, ...]:
@@ -286,10 +278,10 @@ def _make_new_store(
         older.require_sound(tell)
         secrets = older.load_secrets(key.master, key_file)
         with failures_as_damage(file):
-            built = build_store(database, older.number, key, secrets, clock, tell)
+            since, warnings = build_store(database, older.number, key, secrets, clock, tell)
     with _open_both(made, file, key) as (database, older):
         with failures_as_damage(file):
-            compare_stores(database, older.number, secrets, built.since, tell)
+            compare_stores(database, older.number, secrets, since, tell)
         if database.value("PRAGMA main.quick_check(1)") != "ok":
             raise StoreUnusable(
                 reason=f"{made} could not be read back as it was written. Check the disk. Nothing was changed."
@@ -299,7 +291,7 @@ def _make_new_store(
             raise StoreInUse(holder="", folder=file.parent)
     check_opens_with(made, key)
     sync_file(made)
-    return built.warnings
+    return warnings
 
 
 @contextmanager
