@@ -18,6 +18,12 @@ ROLES: dict[str, tuple[FolderRole, RoleSource]] = {
 _numbers = count(1)
 
 
+def execute(store: Store, sql: str, values: Sequence[object] = ()) -> None:
+    """Execute one statement in a transaction of its own."""
+    with store.database.transaction():
+        store.database.change(sql, values)
+
+
 def add_member(store: Store, name: str = "Ada") -> str:
     """Add a member; return the ID."""
     with store.database.transaction():

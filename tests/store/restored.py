@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.model.deliveries import DeliveryKind, NewDelivery
+from mailbox_appliance.model.deliveries import DeliveryKind, NewDelivery, Phase
 from mailbox_appliance.model.members import KeyPermissions
 from mailbox_appliance.model.messages import Address, OutgoingMessage
 from mailbox_appliance.store.audit import SYSTEM_ACTOR, Actor
@@ -101,6 +101,34 @@ def accept(
     whose = (box or people.box, people.key, people.bob)
     new = NewDelivery(*whose, key, "hash", kind, message, None, send_at=send_at, draft_id=draft_id)
     return store.deliveries.accept(new).delivery.operation_id
+
+
+def become(store: Store, operation: str, outcome: str) -> None:
+    """Let an operation become what its outcome says, which may be the code of a failure; `nothing` leaves it."""
+    if outcome == "withdrawn":
+        store.deliveries.withdraw(operation)
+    elif outcome == "canceled":
+        found = store.deliveries.find(operation)
+        assert found is not None
+        store.deliveries.cancel(found[0].account_id, str(found[0].schedule_id))
+    elif outcome != "nothing":
+        store.deliveries.begin_sending(operation)
+        store.deliveries.enter_phases(operation, Phase.CONNECTING, Phase.DOT)
+        if outcome == "succeeded":
+            store.deliveries.succeed(operation, None, reply_code=250)
+        elif outcome == "uncertain":
+            store.deliveries.set_outcome(operation, "uncertain")
+        elif outcome != "sending":
+            store.deliveries.set_outcome(operation, "failed", outcome)
+
+
+def ended(store: Store, operation: str) -> str:
+    """Return the status, or the code of a failure; `none` if there is no such operation."""
+    found = store.deliveries.find(operation)
+    if found is None:
+        return "none"
+    delivery = found[0]
+    return delivery.error.code if delivery.status == "failed" and delivery.error else delivery.status
 
 
 Act = Callable[[Store, People, FakeClock], None]

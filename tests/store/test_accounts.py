@@ -10,12 +10,11 @@ from mailbox_appliance.errors import NotFound
 from mailbox_appliance.model.accounts import AccountCapabilities, AccountError, FolderRoles, OAuthLogin
 from mailbox_appliance.model.sync import ListedFolder
 from mailbox_appliance.store.store import Store
-from tests.store.mail import Mailbox, add_member, connection, parsed
+from tests.store.mail import Mailbox, add_member, connection, execute, parsed
 
 
 def grant(store: Store, mailbox: Mailbox, member: str) -> None:
-    with store.database.transaction():
-        store.database.change("INSERT INTO account_grants VALUES (?, ?)", (mailbox.id, member))
+    execute(store, "INSERT INTO account_grants VALUES (?, ?)", (mailbox.id, member))
 
 
 def rows(store: Store) -> dict[str, set[tuple[object, ...]]]:
@@ -122,8 +121,7 @@ def test_who_reaches_a_mailbox(store: Store) -> None:
     owner, friend, stranger = (add_member(store) for _ in range(3))
     private, granted, shared = (Mailbox(store, owner) for _ in range(3))
     grant(store, granted, friend)
-    with store.database.transaction():
-        store.database.change("UPDATE accounts SET shared_with_all = 1 WHERE id = ?", (shared.id,))
+    execute(store, "UPDATE accounts SET shared_with_all = 1 WHERE id = ?", (shared.id,))
     reached = {owner: (private.id, granted.id, shared.id), friend: (granted.id, shared.id), stranger: (shared.id,)}
     for member, expected in reached.items():
         assert tuple(account.id for account in store.accounts.list_reachable(member)) == expected
@@ -253,8 +251,7 @@ def test_signing_in_anew_and_trying_again_forget_the_trouble(anew: bool, store: 
 
 
 def test_one_of_an_upgraded_store_has_no_more_than_the_token(store: Store, account: str) -> None:
-    with store.database.transaction():
-        store.database.change("UPDATE accounts SET connection = '{}' WHERE id = ?", (account,))
+    execute(store, "UPDATE accounts SET connection = '{}' WHERE id = ?", (account,))
     found = store.oauth_logins.find(account)
     assert found == OAuthLogin("outlook", "sales@example.org", "sales@example.org", "first", "smtp")
     store.oauth_logins.set_sends_via(account, "graph")

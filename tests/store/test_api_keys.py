@@ -6,6 +6,7 @@ from mailbox_appliance.errors import NotFound
 from mailbox_appliance.model.members import PROFILES, ApiKey, Capability, KeyPermissions
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
+from tests.store.mail import execute
 
 READ, AUDIT = Capability.MAIL_READ, Capability.ADMIN_AUDIT
 READ_ONLY = KeyPermissions("read-only", PROFILES["read-only"])
@@ -107,8 +108,7 @@ def test_who_was_shown_the_token(store: Store) -> None:
     with pytest.raises(NotFound):
         store.api_keys.get_maker_id("key_unknown")
     # Keys of earlier releases were created by their owners.
-    with store.database.transaction():
-        store.database.change("UPDATE api_keys SET made_by_member_id = NULL")
+    execute(store, "UPDATE api_keys SET made_by_member_id = NULL")
     assert store.api_keys.get_maker_id(given.id) == bob
     assert store.api_keys.list_made_for_others(ada) == ()
     assert store.credentials.find("given") is not None
@@ -128,8 +128,7 @@ def test_a_key_made_for_somebody_else_is_good_while_its_maker_is_an_active_admin
     ada, bob = add_member(store, "ada"), add_member(store, "bob")
     own, given = add_key(store, bob, "own"), add_key(store, bob, "given", made_by=ada)
     for change, is_good in MAKER:
-        with store.database.transaction():
-            store.database.change(f"UPDATE members SET {change} WHERE id = ?", (ada,))
+        execute(store, f"UPDATE members SET {change} WHERE id = ?", (ada,))
         for hashed, key, good in (("own", own, True), ("given", given, is_good)):
             found = store.credentials.find(hashed)
             assert (found is not None) == good, (change, hashed)

@@ -10,7 +10,7 @@ from mailbox_appliance.errors import NotFound
 from mailbox_appliance.store.attachment_cache import CHUNK
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
-from tests.store.mail import Mailbox
+from tests.store.mail import Mailbox, execute
 
 LIMIT = 100
 
@@ -111,8 +111,7 @@ def test_a_message_that_goes_takes_its_parts_along(store: Store, mailbox: Mailbo
     reading = store.part_cache.open(number, "1")
     assert reading is not None
     next(reading)
-    with store.database.transaction():
-        store.database.change("DELETE FROM messages WHERE number = ?", (number,))
+    execute(store, "DELETE FROM messages WHERE number = ?", (number,))
     with pytest.raises(NotFound):
         next(reading)
     with pytest.raises(NotFound):
@@ -126,8 +125,7 @@ def test_who_reads_what_is_gone_gets_nothing_else(store: Store, mailbox: Mailbox
     reading = store.part_cache.open(number, "1")
     assert reading is not None
     next(reading)
-    with store.database.transaction():
-        store.database.change("DELETE FROM messages WHERE number = ?", (number,))
+    execute(store, "DELETE FROM messages WHERE number = ?", (number,))
     keep(store, other, "1", b"y" * (2 * CHUNK))
     with pytest.raises(NotFound):
         next(reading)
@@ -136,8 +134,7 @@ def test_who_reads_what_is_gone_gets_nothing_else(store: Store, mailbox: Mailbox
 def test_a_message_that_goes_while_a_part_of_it_comes_in(store: Store, number: int) -> None:
     def interrupted() -> Iterator[bytes]:
         yield b"x" * CHUNK
-        with store.database.transaction():
-            store.database.change("DELETE FROM messages WHERE number = ?", (number,))
+        execute(store, "DELETE FROM messages WHERE number = ?", (number,))
         yield b"y" * CHUNK
 
     with pytest.raises(NotFound):

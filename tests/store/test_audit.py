@@ -12,6 +12,7 @@ from mailbox_appliance.store.audit import SYSTEM_ACTOR, ActByOther, Actor, Audit
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
+from tests.store.mail import execute
 
 SOMEBODY = Actor("session", "ses_1", "mem_1", "192.0.2.7")
 
@@ -184,8 +185,7 @@ def test_the_file_itself_refuses_changes(store: Store, audit: Audit, change: Cal
 
 def test_replacing_a_row_is_found_where_no_trigger_sees_it(store: Store, audit: Audit) -> None:
     # SQLite runs no delete trigger for REPLACE unless recursive_triggers is on.
-    with store.database.transaction():
-        store.database.change("DROP TRIGGER audit_events_add")
+    execute(store, "DROP TRIGGER audit_events_add")
     with store.database.transaction():
         store.database.change(
             "REPLACE INTO audit_events SELECT number, id, at, actor_kind, actor_id, actor_member_id, 'harmless',"

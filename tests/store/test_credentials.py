@@ -13,7 +13,7 @@ from mailbox_appliance.store import credentials
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
-from tests.store.mail import add_member
+from tests.store.mail import add_member, execute
 
 HASH, OTHER_HASH = "a" * 64, "b" * 64
 DAY = 86_400
@@ -179,8 +179,7 @@ def test_one_that_died_is_not_told_among_the_surplus(
 ) -> None:
     monkeypatch.setattr(credentials, "MOST_SESSIONS", 10)
     log_in(store, member)
-    with store.database.transaction():
-        store.database.change("UPDATE sessions SET last_used_at = ?", (to_timestamp(clock.now() - timedelta(days=31)),))
+    execute(store, "UPDATE sessions SET last_used_at = ?", (to_timestamp(clock.now() - timedelta(days=31)),))
     made = [log_in(store, member, f"{number:064}") for number in range(10)]
     with store.database.transaction():
         assert store.credentials.remove_surplus_sessions(member, made[-1]) == ()
@@ -227,11 +226,9 @@ def test_a_key_is_found_with_what_it_may_do_until_it_is_revoked(store: Store, me
     owner = store.members.get(member)
     assert store.credentials.find(HASH) == FoundCredential("api_key", "key_1", owner, may_read, frozenset({"acc_1"}))
     assert store.database.value("SELECT last_used_at FROM api_keys") == "2026-01-02T03:04:05.678Z"
-    with store.database.transaction():
-        store.database.change("UPDATE api_keys SET account_ids = NULL")
+    execute(store, "UPDATE api_keys SET account_ids = NULL")
     assert store.credentials.find(HASH) == FoundCredential("api_key", "key_1", owner, may_read, None)
-    with store.database.transaction():
-        store.database.change("UPDATE api_keys SET revoked_at = 'now'")
+    execute(store, "UPDATE api_keys SET revoked_at = 'now'")
     assert store.credentials.find(HASH) is None
 
 

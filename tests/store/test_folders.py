@@ -5,7 +5,7 @@ import pytest
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.model.sync import FolderState, ListedFolder, MirroredFolder
 from mailbox_appliance.store.store import Store
-from tests.store.mail import ROLES, Mailbox, fetched, parsed
+from tests.store.mail import ROLES, Mailbox, execute, fetched, parsed
 
 
 def listed(*paths: str) -> list[ListedFolder]:
@@ -104,8 +104,7 @@ def test_clients_see_counts_and_roles_first(store: Store, mailbox: Mailbox) -> N
 
 
 def test_the_folders_that_a_person_gave_a_role(store: Store, mailbox: Mailbox) -> None:
-    with store.database.transaction():
-        store.database.change('UPDATE accounts SET mapped_folders = \'{"archive": "Old \\"mail\\""}\'')
+    execute(store, 'UPDATE accounts SET mapped_folders = \'{"archive": "Old \\"mail\\""}\'')
     assert store.folders.get_user_mapping(mailbox.id) == {"archive": 'Old "mail"'}
 
 

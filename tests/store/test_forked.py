@@ -4,12 +4,23 @@ from datetime import timedelta
 
 import pytest
 
-from mailbox_appliance.model.deliveries import Phase
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
-from tests.store.mail import Mailbox, connection
-from tests.store.restored import HOUR, Act, People, Restoring, accept, add_key, add_session, lets_in, nothing
+from tests.store.mail import Mailbox, connection, execute
+from tests.store.restored import (
+    HOUR,
+    Act,
+    People,
+    Restoring,
+    accept,
+    add_key,
+    add_session,
+    become,
+    ended,
+    lets_in,
+    nothing,
+)
 
 # --- deliveries -------------------------------------------------------------------------------------------------------
 
@@ -47,33 +58,6 @@ def accepted(store: Store, people: People, clock: FakeClock, number: int, send_a
     people.more[f"op-{number}"] = accept(store, people, f"op-{number}", send_at=when)
 
 
-def become(store: Store, people: People, number: int, outcome: str | None) -> None:
-    if outcome is None:
-        return
-    operation = people.more[f"op-{number}"]
-    if outcome == "canceled":
-        found = store.deliveries.find(operation)
-        assert found is not None
-        store.deliveries.cancel(people.box, str(found[0].schedule_id))
-    elif outcome != "nothing":
-        store.deliveries.begin_sending(operation)
-        store.deliveries.enter_phases(operation, Phase.CONNECTING, Phase.DOT)
-        if outcome == "succeeded":
-            store.deliveries.succeed(operation, None, reply_code=250)
-        elif outcome == "uncertain":
-            store.deliveries.set_outcome(operation, "uncertain")
-        elif outcome != "sending":
-            store.deliveries.set_outcome(operation, "failed", outcome)
-
-
-def ended(store: Store, operation: str) -> str:
-    """Return the status, or the code of a failure."""
-    found = store.deliveries.find(operation)
-    assert found is not None
-    delivery = found[0]
-    return delivery.error.code if delivery.status == "failed" and delivery.error else delivery.status
-
-
 def sends(side: int) -> Act:
     """Return the events of the table for the backup (0) or the present store (1)."""
 
@@ -81,7 +65,8 @@ def sends(side: int) -> Act:
         for number, (send_at, *outcomes, _) in enumerate(SENDS):
             if outcomes[1 - side] is None:
                 accepted(store, people, clock, number, send_at)
-            become(store, people, number, outcomes[side])
+            if (outcome := outcomes[side]) is not None:
+                become(store, people.more[f"op-{number}"], outcome)
 
     return act
 
@@ -114,7 +99,7 @@ def test_what_is_over_keeps_no_bytes_that_the_other_store_still_needs(restoring:
         accepted(store, people, clock, 0, LATE)
 
     def ours(store: Store, people: People, clock: FakeClock) -> None:
-        become(store, people, 0, "succeeded")
+        become(store, people.more["op-0"], "succeeded")
         store.sent_copies.mark_filed(people.more["op-0"])
 
     store, people = restoring.run_forked(together, ours, nothing)
@@ -169,8 +154,7 @@ def test_everything_else_is_as_in_the_backup(restoring: Restoring) -> None:
 
     def theirs(store: Store, people: People, clock: FakeClock) -> None:
         change("theirs", "c5")(store, people, clock)
-        with store.database.transaction():
-            store.database.change("DELETE FROM api_keys WHERE id = ?", (people.more["gone"],))
+        execute(store, "DELETE FROM api_keys WHERE id = ?", (people.more["gone"],))
 
     store, people = restoring.run_forked(together, change("ours", "c4"), theirs)
     carried = restoring.carried
@@ -193,8 +177,7 @@ def test_somebody_can_administrate(restoring: Restoring) -> None:
     """If nobody in the backup can, the present administrators do."""
 
     def ours(store: Store, people: People, clock: FakeClock) -> None:
-        with store.database.transaction():
-            store.database.change("UPDATE members SET password_hash = NULL")
+        execute(store, "UPDATE members SET password_hash = NULL")
 
     store, people = restoring.run_forked(nothing, ours, nothing)
     assert [store.members.get_password_hash(one) for one in (people.ada, people.bob)] == ["ada-1", None]

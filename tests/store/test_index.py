@@ -10,7 +10,7 @@ from mailbox_appliance.mail.search import match_expression
 from mailbox_appliance.model.messages import Address, ParsedMessage, SearchTerm
 from mailbox_appliance.model.sync import MessageIdentity
 from mailbox_appliance.store.store import Store
-from tests.store.mail import Mailbox, fetched, parsed
+from tests.store.mail import Mailbox, execute, fetched, parsed
 
 PATHS = ("INBOX", "Sent", "Junk")
 
@@ -166,5 +166,4 @@ def test_the_index_follows_whatever_happens(store: Store, mailbox: Mailbox, seed
             server.check()
             store.cleaner.merge_index()
             server.check()
-    with store.database.transaction():
-        store.database.change("INSERT INTO message_index (message_index) VALUES ('integrity-check')")
+    execute(store, "INSERT INTO message_index (message_index) VALUES ('integrity-check')")

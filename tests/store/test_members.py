@@ -9,6 +9,7 @@ from mailbox_appliance.errors import EmailTaken, LastAdmin, NotFound
 from mailbox_appliance.store.credentials import TokenKind
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
+from tests.store.mail import execute
 
 
 def add(store: Store, email: str) -> str:
@@ -126,8 +127,7 @@ def test_an_administrator_with_an_open_link_is_another_one(
         with pytest.raises(LastAdmin), store.database.transaction():
             store.members.update(ada, role="member")
         return
-    with store.database.transaction():
-        store.database.change("UPDATE members SET status = 'suspended' WHERE id = ?", (bob,))
+    execute(store, "UPDATE members SET status = 'suspended' WHERE id = ?", (bob,))
     with pytest.raises(LastAdmin), store.database.transaction():
         store.members.update(ada, role="member")
     with store.database.transaction():

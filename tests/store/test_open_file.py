@@ -24,9 +24,10 @@ from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key import read_key
 from mailbox_appliance.store.open_file import CHECKED_UP_TO
 from mailbox_appliance.store.store import Store
+from tests.store.mail import execute
+from tests.store_proof.directories import snapshot
 
 PAGE = 4096
-Snapshot = dict[str, tuple[object, ...]]
 
 
 @pytest.fixture(scope="session")
@@ -34,8 +35,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A closed store with a row of its own."""
     folder = tmp_path_factory.mktemp("template") / "data"
     store = Store.open(folder)
-    with store.database.transaction():
-        store.database.change("INSERT INTO meta VALUES ('note', 'of the template')")
+    execute(store, "INSERT INTO meta VALUES ('note', 'of the template')")
     store.close()
     return folder
 
@@ -51,18 +51,6 @@ def other_key(tmp_path: Path) -> bytes:
     """The key file of another store."""
     Store.open(tmp_path / "other").close()
     return (tmp_path / "other" / KEY_FILE).read_bytes()
-
-
-def snapshot(folder: Path) -> Snapshot:
-    """Return everything visible in a directory except `lock`: names, modes, times, bytes."""
-    files = [path for path in (folder, *folder.rglob("*")) if path.name != "lock"]
-    return {str(path.relative_to(folder)): _seen(path) for path in files}
-
-
-def _seen(path: Path) -> tuple[object, ...]:
-    found = path.lstat()
-    # The time of a folder changes when `lock` is created in it.
-    return (found.st_mode, found.st_mtime_ns, path.read_bytes()) if path.is_file() else (found.st_mode,)
 
 
 def flip(file: Path, position: int) -> None:
@@ -337,8 +325,7 @@ def cut_checkpoint(folder: Path, *, pages: int) -> None:
     file, log, kept = folder / DATABASE_FILE, folder / (DATABASE_FILE + "-wal"), folder / "kept"
     store = Store.open(folder)
     store.database.value("PRAGMA wal_checkpoint(TRUNCATE)")
-    with store.database.transaction():
-        store.database.change("INSERT INTO meta VALUES ('long', ?)", ("long " * 20_000,))
+    execute(store, "INSERT INTO meta VALUES ('long', ?)", ("long " * 20_000,))
     shutil.copy(log, kept)
     store.close()
     with file.open("r+b") as handle:
@@ -364,8 +351,7 @@ def test_without_its_log_such_a_file_is_damaged(folder: Path) -> None:
 
 def test_a_file_too_large_to_be_checked_as_a_whole_is_opened(folder: Path) -> None:
     store = Store.open(folder)
-    with store.database.transaction():
-        store.database.change("INSERT INTO meta VALUES ('large', hex(zeroblob(?)))", (CHECKED_UP_TO // 2,))
+    execute(store, "INSERT INTO meta VALUES ('large', hex(zeroblob(?)))", (CHECKED_UP_TO // 2,))
     store.close()
     assert (folder / DATABASE_FILE).stat().st_size > CHECKED_UP_TO
     Store.open(folder).close()

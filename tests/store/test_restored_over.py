@@ -18,10 +18,9 @@ from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.restore.restore import RestoreResult, unpack_into_folder
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
-from tests.store.mail import Mailbox
+from tests.store.mail import Mailbox, execute
 from tests.store.restore.test_restore import back_up, restore
-from tests.store.restored import HOUR, People, accept, add_key, add_session, lets_in, populate, told
-from tests.store.test_forked import ended
+from tests.store.restored import HOUR, People, accept, add_key, add_session, ended, lets_in, populate, told
 from tests.stores.opening import copied
 
 T = TypeVar("T")
@@ -291,8 +290,7 @@ def test_a_present_log_that_has_no_end_is_not_gone_on_with(folder: Path, clock: 
 
     def damage(store: Store) -> None:
         go_on(store, people)
-        with store.database.transaction():
-            store.database.change("DELETE FROM meta WHERE name = ?", (name,))
+        execute(store, "DELETE FROM meta WHERE name = ?", (name,))
 
     inside(folder, clock, damage)
     carried = restore(folder, file, clock).carried

@@ -5,7 +5,7 @@ from datetime import datetime
 from mailbox_appliance.clock import from_millis, from_timestamp
 from mailbox_appliance.store import stats
 from mailbox_appliance.store.store import Store
-from tests.store.mail import ROLES, Mailbox, fetched, parsed
+from tests.store.mail import ROLES, Mailbox, execute, fetched, parsed
 
 _COLUMNS = (
     "id, account_id, credential_id, member_id, request_hash, kind, status, phase, envelope, message_id_header,"
@@ -17,8 +17,7 @@ def deliver(store: Store, account: str, status: str, created_at: str, due: int |
     """Insert the row of an operation."""
     name = f"op_{status}{created_at}"
     values = (name, account, "c", "m", "h", "send", status, "x", "{}", "x", "r", "t", due, created_at, created_at)
-    with store.database.transaction():
-        store.database.change(f"INSERT INTO delivery_operations ({_COLUMNS}) VALUES ({'?, ' * 14}?)", values)
+    execute(store, f"INSERT INTO delivery_operations ({_COLUMNS}) VALUES ({'?, ' * 14}?)", values)
 
 
 def seconds(timestamp: str) -> float:

@@ -20,6 +20,7 @@ from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, write_private
 from mailbox_appliance.store.key import CIPHERS, StoreKey, new_key, read_key, write_key
 from mailbox_appliance.store.store import Store
+from tests.store.mail import execute
 
 #: Opens the store in argv[1], reports it, and waits for its input to end; with `write` it first commits a row.
 HOLDER = """
@@ -65,8 +66,7 @@ def value(folder: Path, name: str) -> str | None:
 def note(folder: Path) -> None:
     """Add a row by which the store can be recognized."""
     store = Store.open(folder)
-    with store.database.transaction():
-        store.database.change("INSERT INTO meta VALUES ('note', 'mine')")
+    execute(store, "INSERT INTO meta VALUES ('note', 'mine')")
     store.close()
 
 
@@ -161,8 +161,7 @@ def test_nothing_of_ours_holds_a_file_after_closing(tmp_path: Path) -> None:
 
 
 def test_sizes(store: Store) -> None:
-    with store.database.transaction():
-        store.database.change("INSERT INTO meta VALUES ('large', ?)", ("x" * 100_000,))
+    execute(store, "INSERT INTO meta VALUES ('large', ?)", ("x" * 100_000,))
     log = store.folder / (DATABASE_FILE + "-wal")
     assert store.size_bytes == (store.folder / DATABASE_FILE).stat().st_size + log.stat().st_size
     assert log.stat().st_size > 100_000

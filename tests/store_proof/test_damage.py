@@ -23,6 +23,7 @@ from mailbox_appliance.store.backup.container import open_container
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
 from mailbox_appliance.store.key import StoreKey, read_key
 from mailbox_appliance.store.store import Store
+from tests.store.test_open_file import leave_log
 from tests.store_proof.children import command, environment, run
 from tests.store_proof.directories import copy, make_store, snapshot
 from tests.store_proof.facts import Facts, difference, facts_of
@@ -227,14 +228,8 @@ def test_a_damaged_backup_is_not_restored(
 
 def left_by_a_crash(folder: Path, name: str) -> bytes:
     """A commit that lies in the log only; answers the log."""
-    store = Store.open(folder)
-    with store.database.transaction(durable=True):
-        store.database.change("INSERT INTO meta VALUES (?, 'late')", (name,))
-    saved = {suffix: (folder / (DATABASE_FILE + suffix)).read_bytes() for suffix in ("", "-wal")}
-    store.close()
-    for suffix, content in saved.items():
-        (folder / (DATABASE_FILE + suffix)).write_bytes(content)
-    return saved["-wal"]
+    leave_log(folder, f"INSERT INTO meta VALUES ('{name}', 'late')")
+    return (folder / (DATABASE_FILE + "-wal")).read_bytes()
 
 
 def test_a_log_of_another_store_is_never_taken_for_ours(folder: Path, facts: Facts, tmp_path: Path) -> None:

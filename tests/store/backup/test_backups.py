@@ -41,7 +41,7 @@ from mailbox_appliance.store.database import Database, set_cipher_key
 from mailbox_appliance.store.key import FileSlot, new_key, wrap_with_passphrase
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
-from tests.store.mail import Mailbox, parsed
+from tests.store.mail import Mailbox, execute, parsed
 
 PASSPHRASE, OTHER = "correct horse battery", "incorrect donkey"
 
@@ -545,8 +545,7 @@ def test_a_database_that_is_wrong_inside(store: Store, mailbox: Mailbox, tmp_pat
 
 def test_a_damaged_store_makes_no_backup(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "data")
-    with store.database.transaction():
-        store.database.change("INSERT INTO settings VALUES ('large', ?)", ("x" * 500_000,))
+    execute(store, "INSERT INTO settings VALUES ('large', ?)", ("x" * 500_000,))
     store.database.row("PRAGMA wal_checkpoint(TRUNCATE)")
     file = store.folder / "mailbox.db"
     with file.open("r+b") as handle:

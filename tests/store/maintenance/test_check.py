@@ -17,7 +17,7 @@ from mailbox_appliance.store.key import new_key, write_key
 from mailbox_appliance.store.maintenance.check import CheckedStore, check_closed_store, check_open_store
 from mailbox_appliance.store.store import Store
 from tests.store.labeled import LabeledMailbox
-from tests.store.mail import Mailbox, fetched, parsed
+from tests.store.mail import Mailbox, execute, fetched, parsed
 
 #: statements executed with the key -> the codes that a full check finds
 # fmt: off
@@ -103,8 +103,7 @@ def test_what_does_not_agree_is_named(filled: Store, statements: tuple[str, ...]
 def test_what_folders_show_by_labels_is_compared(store: Store, statement: str) -> None:
     LabeledMailbox(store, "Work").bring(1, ("Work", "\\Flagged"))
     assert check_open_store(subject(store), full=True).ok
-    with store.database.transaction():
-        store.database.change(statement)
+    execute(store, statement)
     assert codes(check_open_store(subject(store), full=True)) == {"labels_differ"}
 
 

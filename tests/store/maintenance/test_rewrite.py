@@ -10,6 +10,7 @@ from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
 from mailbox_appliance.store.key import read_key, read_key_file
 from mailbox_appliance.store.maintenance.rewrite import compact_closed_store
 from mailbox_appliance.store.store import Store
+from tests.store.mail import execute
 from tests.store.renewed import die, fill, names, opened_facts
 
 
@@ -17,8 +18,7 @@ from tests.store.renewed import die, fill, names, opened_facts
 def folder(store: Store) -> Path:
     """A closed store from which many rows were deleted."""
     fill(store, 400)
-    with store.database.transaction():
-        store.database.change("DELETE FROM messages WHERE uid > 40")
+    execute(store, "DELETE FROM messages WHERE uid > 40")
     store.close()
     return store.folder
 

@@ -13,8 +13,20 @@ from mailbox_appliance.store.restore.merge import merge_present
 from mailbox_appliance.store.schema import TABLES
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
-from tests.store.mail import Mailbox, connection, fetched, parsed
-from tests.store.restored import LATER, Act, People, Restoring, accept, add_key, add_session, lets_in, nothing
+from tests.store.mail import Mailbox, connection, execute, fetched, parsed
+from tests.store.restored import (
+    LATER,
+    Act,
+    People,
+    Restoring,
+    accept,
+    add_key,
+    add_session,
+    become,
+    ended,
+    lets_in,
+    nothing,
+)
 
 #: The result of a restore for each table; a new table must be added here.
 DECIDED = {
@@ -33,41 +45,8 @@ def test_of_every_table_it_is_decided_what_a_restore_makes_of_it() -> None:
 # --- deliveries -------------------------------------------------------------------------------------------------------
 
 
-def status(store: Store, operation_id: str) -> str:
-    """Return the status, with the code of a failure; `none` if there is no such operation."""
-    found = store.deliveries.find(operation_id)
-    if found is None:
-        return "none"
-    delivery = found[0]
-    return (
-        f"{delivery.status} {delivery.error.code}"
-        if delivery.status == "failed" and delivery.error
-        else delivery.status
-    )
-
-
 def at(clock: FakeClock, seconds: float | None) -> datetime | None:
     return None if seconds is None else clock.now() + timedelta(seconds=seconds)
-
-
-def send_since(outcome: str) -> Act:
-    """Return the event for the operation `op` between backup and restore."""
-
-    def act(store: Store, people: People, clock: FakeClock) -> None:
-        operation = people.more["op"]
-        if outcome == "withdrawn":
-            store.deliveries.withdraw(operation)
-        elif outcome == "canceled":
-            store.deliveries.cancel(people.box, str(store.deliveries.find(operation)[0].schedule_id))  # type: ignore[index]
-        elif outcome != "nothing":
-            store.deliveries.begin_sending(operation)
-            store.deliveries.enter_phases(operation, Phase.CONNECTING, Phase.DOT)
-            if outcome == "succeeded":
-                store.deliveries.succeed(operation, None, reply_code=250)
-            elif outcome != "sending":
-                store.deliveries.set_outcome(operation, outcome, "message_rejected")  # type: ignore[arg-type]
-
-    return act
 
 
 SOON, LATE = 60.0, 2 * LATER
@@ -76,16 +55,16 @@ SENDS = [
     (None, "nothing", "uncertain", "uncertain"),  # an attempt without an end: the restore is not followed by another
     (None, "sending", "uncertain", "uncertain"),
     (None, "succeeded", "succeeded", "uncertain"),
-    (None, "failed", "failed message_rejected", "uncertain"),
+    (None, "message_rejected", "message_rejected", "uncertain"),
     (None, "uncertain", "uncertain", "uncertain"),
     (None, "withdrawn", "uncertain", "uncertain"),
     (SOON, "nothing", "uncertain", "uncertain"),  # It was not sent in time, and must not be sent after the restore.
     (SOON, "sending", "uncertain", "uncertain"),
     (SOON, "succeeded", "succeeded", "uncertain"),
-    (SOON, "canceled", "failed canceled", "uncertain"),
+    (SOON, "canceled", "canceled", "uncertain"),
     (LATE, "nothing", "queued", "queued"),
     (LATE, "succeeded", "succeeded", "queued"),  # for example with a clock that was ahead
-    (LATE, "canceled", "failed canceled", "queued"),
+    (LATE, "canceled", "canceled", "queued"),
 ]
 
 
@@ -97,16 +76,18 @@ def test_a_send_of_the_backup(
     def before(store: Store, people: People, clock: FakeClock) -> None:
         people.more["op"] = accept(store, people, "key", send_at=at(clock, send_at))
 
-    store, people = restoring.run(before, send_since(since), with_present=is_known)
+    store, people = restoring.run(
+        before, lambda store, people, _: become(store, people.more["op"], since), with_present=is_known
+    )
     operation = people.more["op"]
-    assert status(store, operation) == (with_present if is_known else alone)
+    assert ended(store, operation) == (with_present if is_known else alone)
     assert restoring.carried.is_known == is_known
     is_held = store.stored_settings.find("sending.hold_scheduled")
     assert is_held == (None if is_known else True)
     found = store.deliveries.find_replay(people.key, "key", "hash")
     assert found is not None
     assert found.delivery.operation_id == operation
-    if status(store, operation) == "uncertain":
+    if ended(store, operation) == "uncertain":
         looked_for = store.schedule.list_due_evidence(at(restoring.clock, 10) or restoring.clock.now(), people.box)
         assert [one.operation_id for one in looked_for] == [operation]
         assert store.deliveries.get_work(operation).wire
@@ -129,7 +110,7 @@ def test_what_waits_for_another_try_is_not_tried_after_the_restore(restoring: Re
 
     store, people = restoring.run(before, since)
     assert restoring.carried.relation == "continues"
-    found = {name: status(store, people.more[name]) for name in ("due", "started", "late", "newer")}
+    found = {name: ended(store, people.more[name]) for name in ("due", "started", "late", "newer")}
     assert found == {"due": "uncertain", "started": "uncertain", "late": "queued", "newer": "queued"}
     assert restoring.carried.sends.uncertain == 2
 
@@ -156,7 +137,7 @@ def test_an_operation_newer_than_the_backup_comes_whole(restoring: Restoring) ->
     assert steps == ["accepted", "connecting", "dot", "replied"]
     assert [chore.kind for chore in store.schedule.list_chores(sent)] == ["remove_draft"]
     assert store.sent_copies.list_due(restoring.clock.now(), people.box) == (sent,)
-    assert status(store, people.more["later"]) == "queued"
+    assert ended(store, people.more["later"]) == "queued"
     assert restoring.carried.sends.newer == 2
     assert restoring.carried.sends.waiting == 2
 
@@ -219,7 +200,7 @@ def test_a_key_that_was_taken_back_and_used_again_names_the_later_operation(rest
         store.deliveries.set_outcome(people.more["again"], "failed", "message_rejected")
 
     store, people = restoring.run(lambda s, p, _: p.more.update(op=accept(s, p, "key")), since)
-    assert status(store, people.more["op"]) == "none"
+    assert ended(store, people.more["op"]) == "none"
     found = store.deliveries.find_replay(people.key, "key", "hash")
     assert found is not None
     assert found.delivery.operation_id == people.more["again"]
@@ -251,8 +232,8 @@ def test_what_waits_in_a_mailbox_that_the_backup_does_not_know_ends(restoring: R
         store.deliveries.succeed(people.more["sent"], None, reply_code=250)
 
     store, people = restoring.run(nothing, since)
-    found = [status(store, people.more[key]) for key in ("queued", "uncertain", "sent")]
-    assert found == ["failed account_removed", "uncertain", "succeeded"]
+    found = [ended(store, people.more[key]) for key in ("queued", "uncertain", "sent")]
+    assert found == ["account_removed", "uncertain", "succeeded"]
     assert store.database.value("SELECT count(*) FROM delivery_messages") == 0
     assert store.schedule.list_evidence_accounts(restoring.clock.now() + timedelta(days=1)) == ()
     assert store.sent_copies.list_due_accounts(restoring.clock.now() + timedelta(days=1)) == ()
@@ -280,13 +261,13 @@ def test_what_waits_of_who_is_not_in_the_backup_is_given_back(restoring: Restori
 
     store, people = restoring.run(nothing, since)
     for name in ("new-member", "new-grant"):
-        assert status(store, people.more[name]) == "failed permission_revoked"
+        assert ended(store, people.more[name]) == "permission_revoked"
         assert store.deliveries.get_work(people.more[name]).wire
         assert [chore.kind for chore in store.schedule.list_chores(people.more[name])] == ["keep_draft"]
         found = store.deliveries.find(people.more[name])
         assert found is not None
         assert found[1] == ()  # nothing is lost, and there is no other warning
-    assert [status(store, people.more[name]) for name in ("as-before", "lost-before")] == ["queued", "queued"]
+    assert [ended(store, people.more[name]) for name in ("as-before", "lost-before")] == ["queued", "queued"]
     assert (restoring.carried.sends.given_back, restoring.carried.sends.waiting) == (2, 2)
 
 
@@ -378,8 +359,7 @@ def test_a_member_of_the_backup(restoring: Restoring, then: Any, now: Any, after
 
 def test_a_password_that_was_taken_away_since_is_gone(restoring: Restoring) -> None:
     def since(store: Store, people: People, clock: FakeClock) -> None:
-        with store.database.transaction():
-            store.database.change("UPDATE members SET password_hash = NULL WHERE id = ?", (people.bob,))
+        execute(store, "UPDATE members SET password_hash = NULL WHERE id = ?", (people.bob,))
 
     store, people = restoring.run(nothing, since)
     assert member(store, people.bob) == "member active None"
@@ -451,8 +431,7 @@ def test_credentials(
 
 def test_what_a_key_may_do_is_as_now(restoring: Restoring) -> None:
     def since(store: Store, people: People, clock: FakeClock) -> None:
-        with store.database.transaction():
-            store.database.change("UPDATE api_keys SET capabilities = '[]', account_ids = '[]'")
+        execute(store, "UPDATE api_keys SET capabilities = '[]', account_ids = '[]'")
 
     store, people = restoring.run(nothing, since)
     key = store.api_keys.get(people.key)
@@ -617,8 +596,7 @@ def test_a_store_of_somebody_else_says_nothing_of_this_one(restoring: Restoring,
     assert store.stored_settings.find("sending.hold_scheduled") is True
     assert [one.name for one in store.members.list()] == ["Ada", "Bob"]
     assert member(store, people.bob) == "member active bob-1"
-    with store.database.transaction():
-        store.database.change("UPDATE members SET password_hash = NULL")
+    execute(store, "UPDATE members SET password_hash = NULL")
     merge_present(store.database, tmp_path / "other" / DATABASE_FILE, key, restoring.clock.now())
     assert [one.name for one in store.members.list() if store.members.get_password_hash(one.id)] == ["Zoe"], (
         "else nobody could"

@@ -37,6 +37,7 @@ from mailbox_appliance.store.restore.restore import (
 from mailbox_appliance.store.restore.unpack import PresentKey
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
+from tests.store.mail import execute
 from tests.store.restored import add_session, closed_store, lets_in
 from tests.store.test_key_slots import quickly_sealed
 from tests.stores.opening import copied
@@ -282,8 +283,7 @@ def test_a_present_store_that_cannot_be_read_to_its_end_stays(folder: Path, cloc
     """Nothing is merged in part: here a required page of the present store is damaged."""
     file = back_up(folder, clock)
     store = Store.open(folder, clock)
-    with store.database.transaction():
-        store.database.change("DROP TABLE legacy_idempotency")
+    execute(store, "DROP TABLE legacy_idempotency")
     store.close()
     before = contents(folder)
     with pytest.raises(StoreUnusable):
