@@ -16,7 +16,6 @@ from functools import partial
 from typing import Literal, TypeVar
 
 from mailbox_appliance.clock import Clock, SystemClock
-from mailbox_appliance.errors import NotFound
 from mailbox_appliance.model.accounts import Connection, Endpoint, OAuthLogin, SenderAddress
 from mailbox_appliance.oauth.environment import EnvironmentApps
 from mailbox_appliance.oauth.tokens import AccessTokens, Apps
@@ -56,10 +55,7 @@ class Logins:
 
     def get_login(self, account_id: str) -> OAuthLogin:
         """Return the OAuth login of a mailbox. Raises NotFound, also for a mailbox that uses passwords."""
-        login = self._store.oauth_logins.find(account_id)
-        if login is None:
-            raise NotFound(what="mailbox")
-        return login
+        return self._tokens.get_login(account_id)
 
     def open_imap(self, account_id: str, opening: Callable[[Endpoint], T]) -> T:
         """Call `opening` with the mailbox's IMAP endpoint, including a password or a valid access token. Returns its

@@ -141,6 +141,13 @@ class AccessTokens:
         #: One lock per mailbox: if a provider rotates refresh tokens, each is valid for one request.
         self._renewing: dict[str, threading.Lock] = {}
 
+    def get_login(self, account_id: str) -> OAuthLogin:
+        """Return the OAuth login of a mailbox. Raises NotFound, also for a mailbox that uses passwords."""
+        login = self._store.oauth_logins.find(account_id)
+        if login is None:
+            raise NotFound(what="mailbox")
+        return login
+
     def get(self, account_id: str, resource: Resource) -> str:
         """Return a valid access token for a mailbox and a resource (`mail` or `graph`). This may ask the provider.
 
@@ -226,7 +233,7 @@ class AccessTokens:
             renewing = self._renewing.setdefault(account_id, threading.Lock())
         with renewing:
             for _ in range(_MOST_TRIES):
-                login = self._login(account_id)
+                login = self.get_login(account_id)
                 if (token := need.token) is not None and not token.is_ending(self._clock):
                     return token.text  # a sign-in provided it during the wait
                 is_resting = need.failed_refresh_token == login.refresh_token and self._must_wait(need)
@@ -269,12 +276,6 @@ class AccessTokens:
                 return None
             need.token, need.fault = self._to_token(issued), None
         return issued.access_token
-
-    def _login(self, account_id: str) -> OAuthLogin:
-        login = self._store.oauth_logins.find(account_id)
-        if login is None:  # the mailbox was removed or has passwords now; IDs are never reused
-            raise NotFound(what="mailbox")
-        return login
 
     def _replace(self, account_id: str, before: str, after: str) -> bool:
         return self._store.oauth_logins.replace_token(account_id, before, after)
