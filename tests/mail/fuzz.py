@@ -15,11 +15,13 @@ from pathlib import Path
 
 import msgspec
 
+from mailbox_appliance.mail.html.analysis import Form, extract_visible
 from mailbox_appliance.mail.parse import attachment_bytes, parse_message
 from mailbox_appliance.model.messages import ParsedMessage
 from tests.mail.test_corpus import CASES
 from tests.mail.test_parse import BITS, sound
 
+FORMS: tuple[Form, ...] = ("text", "markdown", "html")
 LONGEST_SECONDS = 1.0  # processor time for one message
 MOST_MEMORY = 64 << 20  # bytes by which a run may grow the process
 _LONGEST_SOURCE = 100_000  # bytes of a damaged message; longer ones would only be slow
@@ -156,6 +158,8 @@ def check(source: bytes) -> None:
     assert _packer.decode(msgspec.msgpack.encode(read)) == read  # as the parsing process returns it
     assert len(read.attachments) <= 1000
     assert len(read.snippet) <= 201
+    for form in FORMS if read.html else ():
+        extract_visible(read.html or "", form)[0].encode()  # no lone surrogates
     for listed in read.attachments[:3]:
         assert len(attachment_bytes(source, listed.part) or b"") == listed.size_bytes
 
