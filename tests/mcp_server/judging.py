@@ -1,7 +1,6 @@
 """Checks results, as on the wire, against the promises for all of them."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -9,8 +8,10 @@ from typing import Any
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-#: Maximum characters of a result, text and structure together, and of an error.
-BOUND, ERROR_BOUND = 18_000, 4_000
+from tests.mcp_server.sceptic import BOUND, Answer
+
+#: Maximum characters of an error.
+ERROR_BOUND = 4_000
 #: Hints that every tool must have: whether it only reads, destroys, may be repeated, reaches out to others.
 READS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 MAKES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
@@ -40,8 +41,6 @@ HINTS: dict[str, Mapping[str, bool]] = {
     "modify_emails": DESTROYS,
     "get_status": READS,
 }
-_FENCE = re.compile(r"^<(/?)untrusted-([0-9a-f]{24})>$", re.M)
-_LOOKS_LIKE_A_FENCE = re.compile(r"</?untrusted-", re.I)
 
 
 @dataclass
@@ -79,10 +78,8 @@ class Judge:
         tool = next(tool for tool in self.tools if tool["name"] == name)
         structure = result["structuredContent"]
         Draft202012Validator(tool["outputSchema"]).validate(structure)
-        for pointer in structure["untrusted"]:
-            assert pointer.startswith(("/data/", "/warnings/")), (name, pointer)
-            assert isinstance(at(structure, pointer), str), (name, pointer)
-        check_fences(text_of(result))
+        assert all(pointer.startswith(("/data/", "/warnings/")) for pointer in structure["untrusted"]), name
+        assert Answer(name, text_of(result), structure, ()).faults() == []
         self.called[name] = self.called.get(name, 0) + 1
 
 
@@ -99,23 +96,6 @@ def _check_error(name: str, result: Mapping[str, Any]) -> None:
     assert len(text) <= ERROR_BOUND, (name, len(text))
     error = json.loads(text)["error"]
     assert {"code", "message", "requestId"} <= error.keys() <= {"code", "message", "requestId", "details"}, error
-
-
-def check_fences(text: str) -> None:
-    """Check that fences open and close in turn with one nonce, and that nothing else looks like a fence."""
-    fences = list(_FENCE.finditer(text))
-    assert len({fence[2] for fence in fences}) <= 1, text
-    assert [fence[1] for fence in fences] == ["", "/"] * (len(fences) // 2), text
-    if fences:
-        assert len(_LOOKS_LIKE_A_FENCE.findall(text, fences[0].start())) == len(fences), text
-
-
-def at(structure: Any, pointer: str) -> Any:
-    """Return the value at a JSON pointer (RFC 6901)."""
-    for part in pointer.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        structure = structure[int(key)] if isinstance(structure, list) else structure[key]
-    return structure
 
 
 def text_of(result: Mapping[str, Any]) -> str:

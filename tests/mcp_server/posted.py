@@ -90,9 +90,9 @@ def post(
     return Posted(response.status_int, seen, response.body)
 
 
-def post_to(address: tuple[str, int], token: str, given: Any, *, timeout: float = 30) -> Posted:
+def post_to(address: tuple[str, int], token: str, given: Any) -> Posted:
     """Send one request to a listener, on a connection of its own."""
-    connection = http.client.HTTPConnection(*address, timeout=timeout)
+    connection = http.client.HTTPConnection(*address, timeout=30)
     try:
         connection.request("POST", "/mcp", _body(given, PREVIOUS), headers_of(token, given, PREVIOUS))
         response = connection.getresponse()

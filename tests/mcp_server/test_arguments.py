@@ -1,7 +1,6 @@
 """Arguments of tools: strict, reported by place, and checked after the caller and the access to the mailbox."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.mcp_server import call
 from mailbox_appliance.mcp_server.tool import CallContext, Tool
 from mailbox_appliance.mcp_server.tools import TOOLS
@@ -155,27 +153,6 @@ def test_a_fault_of_the_body_is_told_with_the_others(stage: Stage) -> None:
     )
     assert set(faults) == {"/zzz", "/to"}
     assert set(stage.tools.faults("send_email", accountId=stage.mailbox.id, zzz=1)) >= {"/zzz", "/idempotencyKey"}
-
-
-def test_where_the_disk_is_full_somebody_has_to_make_room(stage: Stage) -> None:
-    database = stage.appliance.store.database
-    pages = database.value("PRAGMA page_count")
-    highest = database.value("PRAGMA max_page_count")
-    database.value(f"PRAGMA max_page_count = {pages}")
-    try:
-        error = stage.tools.error(
-            "send_email",
-            accountId=stage.mailbox.id,
-            idempotencyKey="full",
-            sendAt=to_timestamp(stage.appliance.clock.now() + timedelta(days=1)),
-            to=[{"email": "bob@example.org"}],
-            body={"text": "x" * 900_000},
-        )
-    finally:
-        database.value(f"PRAGMA max_page_count = {highest}")
-    assert error["code"] == "internal_error"
-    assert "disk" in error["message"]
-    assert "free some space" in error["message"]
 
 
 def test_the_message_names_the_place_too(stage: Stage) -> None:

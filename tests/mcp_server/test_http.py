@@ -17,12 +17,14 @@ from mailbox_appliance.mcp_server.http import McpEndpoint
 from mailbox_appliance.mcp_server.protocol import Exchange
 from mailbox_appliance.mcp_server.tool import CallContext
 from mailbox_appliance.operations.operation import LOCAL, MAIL_LIMIT
+from mailbox_appliance.store.database import DISK_FULL_MESSAGE
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.mcp import Headers
 from mailbox_appliance.web.server.connection import BODY_DISCARDED, BODY_POSTPONED
 from tests.checked_client import CheckedClient
+from tests.mcp_server.called import Called
 from tests.mcp_server.posted import CURRENT, PREVIOUS, Posted, calling, headers_of, message, post
-from tests.operations.filled import add_key, add_member, suspend
+from tests.operations.filled import FilledMailbox, add_key, add_member, suspend
 
 VERSIONS = pytest.mark.parametrize("version", [PREVIOUS, CURRENT])
 
@@ -211,6 +213,20 @@ def test_a_fault_of_ours_tells_its_request_id_and_nothing_else(
     assert [record.name for record in caplog.records if record.levelno >= logging.ERROR] == [
         "mailbox_appliance.mcp_server.call"
     ]
+
+
+def test_a_tool_on_a_full_disk_says_so_in_one_line(timed: Appliance, caplog: pytest.LogCaptureFixture) -> None:
+    ada = CheckedClient(timed).set_up()
+    box, tools = FilledMailbox(timed, ada.member["id"]), Called(timed, ada.token)
+    given = {"accountId": box.id, "to": [{"email": "bob@example.org"}], "subject": "x" * 200}
+    send = {**given, "body": {"text": "word " * 4_000}, "idempotencyKey": "once"}
+    timed.store.database.row("PRAGMA max_page_count = 1")  # all pages: SQLite may allocate no more
+    caplog.set_level(logging.INFO)
+    error = tools.error("send_email", **send)
+    assert (error["code"], error["message"]) == ("internal_error", DISK_FULL_MESSAGE)
+    (told,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert told.getMessage() == "mcp_tool_disk_full"
+    assert told.exc_info is None
 
 
 # --- restored, and closed ---------------------------------------------------------------------------------------------

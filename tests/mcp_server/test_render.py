@@ -33,6 +33,7 @@ from mailbox_appliance.mcp_server.limits import (
 from mailbox_appliance.mcp_server.render import INTERNAL_ERROR_TEXT, Presentation, present
 from mailbox_appliance.mcp_server.tool import FileLink, ToolResult
 from mailbox_appliance.model.base import own_text
+from tests.mcp_server.sceptic import at
 
 #: Occurs in each string of a sender, and in nothing else.
 MARK = "Qz7"
@@ -144,13 +145,6 @@ def outside(shown: ToolResult) -> str:
     tags = [tag for tag in map(TAG.fullmatch, shown.text.splitlines()) if tag]
     assert len(LOOKS_LIKE_A_TAG.findall(shown.text)) == len(tags), shown.text
     return "\n".join(kept)
-
-
-def at(structure: Any, pointer: str) -> Any:
-    for step in pointer.split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        structure = structure[int(name)] if isinstance(structure, list) else structure[name]
-    return structure
 
 
 def marked_strings(value: Any) -> int:

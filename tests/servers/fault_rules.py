@@ -63,7 +63,6 @@ class Faults:
         self._refusals: list[_Rule] = []
         self._cut_rules: list[_Rule] = []
         self._budget: tuple[int, bool] | None = None
-        self._budget_times: float = 0
         self._budget_round = 0
 
     # --- what a test sets ---
@@ -108,10 +107,10 @@ class Faults:
         with self._changed:
             self._cut_rules.append(_Rule(_pattern(pattern), times, moment))
 
-    def cut_after(self, count: int, *, of_client: bool = False, times: float = 1) -> None:
+    def cut_after(self, count: int, *, of_client: bool = False) -> None:
         """End a connection as soon as so many more bytes of the server (or of the client) have passed through it."""
         with self._changed:
-            self._budget, self._budget_times = (count, of_client), times
+            self._budget = count, of_client
             self._budget_round += 1
 
     def heal(self) -> None:
@@ -177,12 +176,12 @@ class Faults:
         """As much of the data as may pass; when that is not all, the connection ends. `passed` counts on."""
         with self._changed:
             already = passed.count(self._budget_round, of_client, len(data))
-            if self._budget is None or self._budget[1] != of_client or self._budget_times <= 0:
+            if self._budget is None or self._budget[1] != of_client:
                 return data
             left = self._budget[0] - already
             if left >= len(data):
                 return data
-            self._budget_times -= 1
+            self._budget = None
             return data[: max(left, 0)]
 
     def rewritten(self, data: bytes, tells_capabilities: bool) -> bytes:

@@ -12,7 +12,6 @@ Not played: COMPRESS, UTF8=ACCEPT, QUOTA.
 """
 
 import socket
-import ssl
 import threading
 from collections.abc import Callable
 
@@ -41,8 +40,8 @@ class Gmail:
 
     host = "127.0.0.1"
 
-    def __init__(self, *, tls: ssl.SSLContext | None = None, accepts: Callable[[str, str], bool] | None = None) -> None:
-        """`tls`: IMAP from the first byte, SMTP by STARTTLS. `accepts`: whether a token is good; else `grant` says."""
+    def __init__(self, *, accepts: Callable[[str, str], bool] | None = None) -> None:
+        """`accepts`: whether a token is good; else `grant` says."""
         self._accepts = accepts
         self.boxes: dict[str, GmailMailbox] = {}
         self.passwords: dict[str, str] = {}
@@ -54,10 +53,10 @@ class Gmail:
         self._login_refusals: dict[str, str] = {}
         self._faults: list[tuple[str, str, int | None]] = []
         #: Where mail is handed over; a `ScriptedSmtp`.
-        self.smtp = GmailSmtp(self, tls)
+        self.smtp = GmailSmtp(self)
         self._changed = threading.Condition()
         self._sessions: set[Session] = set()
-        self._listener = Listener(self._serve, "gmail", tls)
+        self._listener = Listener(self._serve, "gmail")
         self.imap_port = self._listener.port
 
     def __enter__(self) -> "Gmail":

@@ -7,7 +7,6 @@ It is a `ScriptedSmtp`: every step can be scripted.
 import base64
 import json
 import re
-import ssl
 from typing import TYPE_CHECKING
 
 from tests.servers.gmail_mailbox import INBOX, SENT
@@ -28,11 +27,10 @@ class GmailSmtp(ScriptedSmtp):
 
     mechanisms = ("PLAIN", "XOAUTH2", "OAUTHBEARER")
 
-    def __init__(self, gmail: "Gmail", tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, gmail: "Gmail") -> None:
         super().__init__(
             user="anybody of Gmail's",
             extensions=("SIZE 35882577", "8BITMIME", "ENHANCEDSTATUSCODES", "SMTPUTF8"),
-            tls=tls,
         )
         self._gmail = gmail
 

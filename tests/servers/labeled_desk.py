@@ -23,14 +23,13 @@ SELECT f.path, m.provider_id FROM message_labels l JOIN folders f ON f.number = 
 Kept = tuple[str, int | None, frozenset[str], str]
 
 
-def letter(subject: str, *, message_id: str | None = None, references: str = "") -> bytes:
+def letter(subject: str, *, message_id: str | None = None) -> bytes:
     """A message; its Message-ID is made of its subject unless one is given."""
     fields = [
         "From: bob@example.test",
         f"To: {ADDRESS}",
         f"Message-ID: {message_id or f'<{subject}@example.test>'}",
         f"Subject: {subject}",
-        *([f"References: {references}"] if references else []),
     ]
     return "\r\n".join((*fields, "", "Hello", "")).encode()
 

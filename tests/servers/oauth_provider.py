@@ -120,9 +120,9 @@ class OAuthServer:
 
     # --- what people and administrators do ---
 
-    def sign_up(self, person: str | None = None, scopes: frozenset[str] | None = None) -> str:
+    def sign_up(self, scopes: frozenset[str] | None = None) -> str:
         """Have somebody agree, without any page; the refresh token that comes of it. `scopes`: None for all."""
-        return self.answers.agree(person or self.person, scopes)
+        return self.answers.agree(self.person, scopes)
 
     def consent(self, url: str, person: str | None = None, *, refuse: bool = False, without: str = "") -> str:
         """Go through the consent page as a browser does; where that leads back to. `without`: an unticked box."""
@@ -152,9 +152,9 @@ class OAuthServer:
         """Let the refresh tokens of somebody end, and their access tokens."""
         self.answers.end(person or self.person, "expired")
 
-    def spoil_access(self, person: str | None = None) -> None:
+    def spoil_access(self) -> None:
         """Let the access tokens of somebody end before their time; refresh tokens stay."""
-        self.answers.spoil(person or self.person)
+        self.answers.spoil(self.person)
 
     # --- what becomes of requests ---
 

@@ -32,11 +32,11 @@ class Injection:
     is_bare: bool = False
 
 
-def coded(text: str, charset: str = "utf-8") -> str:
+def coded(text: str) -> str:
     """Encoded words of any length (RFC 2047), each of as many characters as fit, decoded alone."""
     pieces = [text[start : start + 12] for start in range(0, len(text), 12)] or [""]
-    words = [base64.b64encode(piece.encode(charset, "surrogatepass")).decode() for piece in pieces]
-    return "\r\n ".join(f"=?{charset}?B?{word}?=" for word in words)
+    words = [base64.b64encode(piece.encode("utf-8", "surrogatepass")).decode() for piece in pieces]
+    return "\r\n ".join(f"=?utf-8?B?{word}?=" for word in words)
 
 
 def message(
