@@ -278,14 +278,6 @@ class Flows:
         left = timedelta(seconds=flow.until - self._clock.monotonic())
         return SignInStarted(url, state, self._clock.now() + left, shown)
 
-    def find_request(self, provider: OAuthProvider, session_id: str, state: str) -> SignInRequest | None:
-        """Return the request of a sign-in that this session has in progress. None if there is none with this
-        `state`.
-        """
-        with self._lock:
-            flow = self._find(provider, session_id, state)
-        return None if flow is None else flow.request
-
     def finish(
         self, provider: OAuthProvider, session_id: str, *, state: str, code: str | None, error: str | None = None
     ) -> SignInResult:

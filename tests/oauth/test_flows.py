@@ -32,6 +32,12 @@ from tests.servers.oauth_provider import OAuthServer
 HOSTS: dict[OAuthProvider, str] = {"google": "127.0.0.1", "outlook": "localhost"}
 
 
+def request_of(flows: Flows, provider: OAuthProvider, session: str, state: str) -> SignInRequest | None:
+    """Return the request of a sign-in that this session has in progress."""
+    flow = flows._find(provider, session, state)
+    return None if flow is None else flow.request
+
+
 @pytest.fixture
 def flows(logins: Logins, clock: FakeClock) -> Flows:
     return Flows(logins, clock)
@@ -137,8 +143,8 @@ def test_a_session_finishes_what_it_began_and_once(server: OAuthServer, flows: F
         flows.finish(other, "ses_1", state=begun.state, code="x")
     with pytest.raises(StateUnknown):
         flows.finish(server.provider, "ses_1", state=begun.state + "x", code="x")
-    assert flows.find_request(server.provider, "ses_1", begun.state) == asked(server)
-    assert flows.find_request(server.provider, "ses_2", begun.state) is None
+    assert request_of(flows, server.provider, "ses_1", begun.state) == asked(server)
+    assert request_of(flows, server.provider, "ses_2", begun.state) is None
     end(flows, server, back)
     with pytest.raises(StateUnknown):
         end(flows, server, back)
@@ -461,8 +467,8 @@ def test_so_many_sign_ins_at_once_and_no_more(
     google: OAuthServer, flows: Flows, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, *_, last = [flows.start(asked(google)) for _ in range(flows_module.MOST_OF_A_SESSION + 1)]
-    assert flows.find_request("google", "ses_1", first.state) is None
-    assert flows.find_request("google", "ses_1", last.state) is not None
+    assert request_of(flows, "google", "ses_1", first.state) is None
+    assert request_of(flows, "google", "ses_1", last.state) is not None
     monkeypatch.setattr(flows_module, "MOST_FLOWS", flows_module.MOST_OF_A_SESSION)
     with pytest.raises(TooManyFlows):
         flows.start(asked(google, session_id="ses_2"))
@@ -477,9 +483,9 @@ def test_one_member_takes_no_sign_in_from_others(
     other = flows.start(asked(google, member_id="mem_2"))
     sessions = [f"ses_{number}" for number in range(10, 11 + flows_module.MOST_OF_A_MEMBER)]
     first, *_, last = [flows.start(asked(google, session_id=session)) for session in sessions]
-    assert flows.find_request("google", "ses_1", other.state) is not None
-    assert flows.find_request("google", sessions[0], first.state) is None
-    assert flows.find_request("google", sessions[-1], last.state) is not None
+    assert request_of(flows, "google", "ses_1", other.state) is not None
+    assert request_of(flows, "google", sessions[0], first.state) is None
+    assert request_of(flows, "google", sessions[-1], last.state) is not None
 
 
 def test_who_finishes_twice_does_not_ask_twice_at_a_device(outlook: OAuthServer, flows: Flows) -> None:
