@@ -27,9 +27,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.servers.certificates import server_context
-from tests.servers.graph_answers import Refused, error, in_json
 from tests.servers.graph_files import UploadHost
-from tests.servers.graph_script import STEPS, Action, Folder, Item, Says, Sent, Step, joined
+from tests.servers.graph_script import STEPS, Action, Folder, Item, Refused, Says, Sent, Step, error, in_json, joined
 from tests.servers.listener import Answered, Asked, HttpListener, HungUp, Script
 from tests.servers.smtp_script import HangUp, Stall
 

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-from tests.servers.graph_answers import Refused, error, in_json
-from tests.servers.graph_script import Added, Item, Says
+from tests.servers.graph_script import Added, Item, Refused, Says, error, in_json
 from tests.servers.listener import Answered, Asked, HttpListener
 
 if TYPE_CHECKING:

@@ -2,10 +2,13 @@
 
 import email
 import email.policy
+import json
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from typing import Any, Literal, Union, get_args
 
+from tests.servers.listener import Answered
+from tests.servers.oauth_answers import WORDS
 from tests.servers.smtp_script import HangUp, Stall
 
 # fmt: off
@@ -92,3 +95,27 @@ def joined(message: EmailMessage, files: list[Added]) -> bytes:
         cid: Any = {"cid": f"<{each.content_id}>"} if each.content_id else {}
         add(each.content, main, sub, filename=each.name, disposition=each.disposition, **cid)
     return message.as_bytes()
+
+
+# --- answers ---
+
+
+class Refused(Exception):
+    """A request that is not done."""
+
+    def __init__(self, says: Says) -> None:
+        super().__init__()
+        self.says = says
+
+
+def in_json(status: int, value: object) -> Answered:
+    return status, json.dumps(value).encode(), {"Content-Type": "application/json"}
+
+
+def error(says: Says) -> Answered:
+    if says.status < 400:
+        return says.status, b"", says.headers
+    if not says.code:  # of a gateway
+        return says.status, f"<html>{WORDS}</html>".encode(), says.headers
+    status, body, headers = in_json(says.status, {"error": {"code": says.code, "message": WORDS}})
+    return status, body, {**headers, **says.headers}
