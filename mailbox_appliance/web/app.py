@@ -20,7 +20,7 @@ from mailbox_appliance.errors import Problem, Restarting
 from mailbox_appliance.model.decoding import prepare_types
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import DISK_FULL_MESSAGE, is_disk_full
-from mailbox_appliance.web import console_files, http, pages
+from mailbox_appliance.web import console_files, http
 from mailbox_appliance.web.http import (
     AllowedHosts,
     Response,
@@ -33,7 +33,7 @@ from mailbox_appliance.web.http import (
     trusted_proxies,
 )
 from mailbox_appliance.web.mcp import MCP_PATH, McpHandler, answer_post
-from mailbox_appliance.web.metrics import UNKNOWN_ROUTE, Metrics, ServerFigures
+from mailbox_appliance.web.metrics import UNKNOWN_ROUTE, Metrics, ServerFigures, require_observer
 from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
 from mailbox_appliance.web.server.connection import STREAM_BODY
 
@@ -243,7 +243,7 @@ class App:
         return answer
 
     def _serve_metrics(self, appliance: Appliance, environ: Environ, *_: object) -> Response:
-        pages.require_observer(appliance, environ, self.proxies)
+        require_observer(appliance, environ, self.proxies)
         told = {} if self.server_figures is None else self.server_figures()
         return self._metrics.make_page(appliance, self.handle.borrower_count, told)
 
@@ -304,7 +304,7 @@ def _serve_health(*_: object) -> Response:
 
 
 def _serve_callback(_: Appliance, environ: Environ, *__: object) -> Response:
-    return pages.callback_page(environ.get("QUERY_STRING", ""))
+    return console_files.callback_page(environ.get("QUERY_STRING", ""))
 
 
 def _serve_reference(_: Appliance, environ: Environ, __: str, path: Mapping[str, str]) -> Response:

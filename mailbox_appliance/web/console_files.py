@@ -1,6 +1,6 @@
-"""The files of the browser console, served as they are, with a digest in their path.
+"""The files of the browser console and of the API reference, and the page to which a provider's sign-in returns.
 
-The digest of all files is part of each path (`/console/DIGEST/app.js`), so browsers may cache them permanently, and
+The console's files are served as they are. The digest of all files is part of each path (`/console/DIGEST/app.js`), so browsers may cache them permanently, and
 fetch all of them again after an upgrade. The HTML page, which names the digest, is never cached.
 """
 
@@ -11,8 +11,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import bottle
 
@@ -174,3 +176,53 @@ def serve_reference(environ: Mapping[str, Any], name: str = "index.html") -> Res
     else:
         file = _to_console_file(name, (folder / name).read_bytes())
     return _file_response(environ, file, _IMMUTABLE if is_kept else ("Cache-Control", "no-cache"), _REFERENCE_POLICY)
+
+
+# --- The page to which a provider's sign-in returns. It passes the result to the console, and stores nothing ---
+#
+# The result goes into the fragment of the console's address, which browsers do not send (RFC 3986 3.5). A person who
+# started the sign-in in a terminal pastes the address of this page there. Only the fields below are passed on, and of
+# the provider's free text only the number of a Microsoft error.
+
+
+#: RFC 6749 4.1.2 and 4.1.2.1.
+_CALLBACK_FIELDS = ("state", "code", "error")
+_MAX_QUERY = 16_384
+#: learn.microsoft.com/entra/identity-platform/reference-error-codes
+_MICROSOFT_ERROR = re.compile(r"AADSTS[0-9]{4,9}")
+#: The page needs no scripts, makes no requests, and must not be framed.
+_CALLBACK_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'"
+)
+_CALLBACK_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Signing in</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer"><meta name="color-scheme" content="light dark">
+<meta http-equiv="refresh" content="0; url={address}"><link rel="icon" href="data:,">
+<style>body {{ font: 1.1rem/1.5 system-ui, sans-serif; max-width: 36rem; margin: 3rem auto; padding: 0 1rem }}</style>
+</head><body><main><h1>Signing in</h1>
+<p>You can continue in the console: <a href="{address}">continue</a>.</p></main></body></html>
+"""
+
+
+def callback_page(query: str) -> Response:
+    """Return the page to which a provider's sign-in redirects. It forwards the browser to the console.
+
+    `query`: the query string with the result of the sign-in, which the console gets in the URL fragment.
+    """
+    address = escape(f"/#/oauth-callback?{urlencode(_read_callback(query))}")
+    headers = (("Content-Security-Policy", _CALLBACK_POLICY), ("Referrer-Policy", "no-referrer"))
+    return Response(200, _CALLBACK_PAGE.format(address=address).encode(), headers, "text/html; charset=utf-8")
+
+
+def _read_callback(query: str) -> dict[str, str]:
+    try:
+        given = parse_qsl(query[:_MAX_QUERY], max_num_fields=32)
+    except ValueError:  # more fields than any provider sends
+        return {}
+    # Only the first value of each field counts: providers send each once.
+    first = dict(reversed(given))
+    brought = {name: first[name] for name in _CALLBACK_FIELDS if name in first}
+    number = _MICROSOFT_ERROR.search(first.get("error_description", ""))
+    return brought if number is None or "error" not in brought else {**brought, "error_description": number[0]}

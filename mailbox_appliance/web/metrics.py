@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_timestamp
+from mailbox_appliance.errors import Denied, Detail
 from mailbox_appliance.events import BackupFailed, BackupFinished, DeliverySettled, SignInRejected
 from mailbox_appliance.model.accounts import AccountStatus
 from mailbox_appliance.operations.status import operator_warnings
@@ -21,7 +22,7 @@ from mailbox_appliance.store.backup.backups import is_in_future
 from mailbox_appliance.store.stats import MOST_MISSING, StoreStats, collect_stats
 from mailbox_appliance.system import crashes
 from mailbox_appliance.version import __version__
-from mailbox_appliance.web.http import Response
+from mailbox_appliance.web.http import Response, TrustedProxies, find_client_address, origin_of
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -134,6 +135,20 @@ METRIC_FAMILIES = (
     MetricFamily("api_keys", "gauge", "API keys that are not revoked."),
     MetricFamily("threads", "gauge", "Threads in the process."),
 )
+
+
+# --- Access ---
+
+
+def require_observer(appliance: Appliance, environ: Mapping[str, Any], proxies: TrustedProxies) -> None:
+    """Raise Denied unless the request comes from this computer or from an address in the setting `metrics.allowed`.
+
+    An untrusted proxy hides its clients, so a request through one is refused even if the proxy's address is allowed.
+    """
+    allowed = TrustedProxies(appliance.settings.names("metrics.allowed"))
+    if not origin_of(environ, proxies).is_local and not allowed.trusts(find_client_address(environ, proxies)):
+        reason = "metrics are available only on this computer and to the addresses in the setting `metrics.allowed`."
+        raise Denied(reason=reason, details=(Detail("address", "this computer, or one in `metrics.allowed`"),))
 
 
 # --- The values ---
