@@ -1,7 +1,8 @@
 """The files of the browser console and of the API reference, and the page to which a provider's sign-in returns.
 
-The console's files are served as they are. The digest of all files is part of each path (`/console/DIGEST/app.js`), so browsers may cache them permanently, and
-fetch all of them again after an upgrade. The HTML page, which names the digest, is never cached.
+The console's files are served as they are. The digest of all of them is part of each path (`/console/DIGEST/app.js`),
+so browsers may cache them permanently, and fetch all of them again after an upgrade. The HTML page, which names the
+digest, is never cached.
 """
 
 import gzip
