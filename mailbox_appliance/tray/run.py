@@ -164,7 +164,11 @@ def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: M
         with hold_tray_lock(data_dir):
             return _run_tray(parts, environment, opens_console=opens_console)
     except OtherTray as other:
-        return _leave_to_other_tray(other, parts, opens_console=opens_console)
+        _print_error(str(other))
+        if opens_console:
+            parts.service.start()
+            _open_console(parts)
+        return 0
     except DirectoryUnusable as problem:
         return _report_unusable(str(problem), parts, environment)
     except NoTrayHost as nothing:
@@ -239,22 +243,14 @@ def _refresh_autostart(entry: autostart.Autostart | None) -> None:
         log.warning("autostart_outdated", extra={"code": failure.code})
 
 
-def _leave_to_other_tray(other: OtherTray, parts: TrayParts, *, opens_console: bool) -> int:
-    """Report that another tray is running, open the console if requested, and return the exit code."""
-    _print_error(str(other))
-    if opens_console:
-        parts.service.start()
-        _open_console(parts)
-    return 0
-
-
 def _without_icon(why: str, parts: TrayParts, environment: Mapping[str, str], *, opens_console: bool) -> int:
     """Report that there is no icon (`why`) and what works without one; return the exit code.
 
     With `opens_console`, start the appliance if necessary and open the console. Otherwise nothing is started.
     """
     running = find_running(parts.data_dir)
-    if running is None and opens_console and _has_screen(environment):
+    has_screen = any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    if running is None and opens_console and has_screen:
         running = _start_without_icon(why, parts, environment)
     if running is None:
         told = f"{why} The appliance is not running. Start it with `mailbox-appliance serve`."
@@ -266,10 +262,6 @@ def _without_icon(why: str, parts: TrayParts, environment: Mapping[str, str], *,
     if opens_console:
         _open_console(parts)
     return 0
-
-
-def _has_screen(environment: Mapping[str, str]) -> bool:
-    return any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def _start_without_icon(why: str, parts: TrayParts, environment: Mapping[str, str]) -> RunningAppliance:
@@ -303,13 +295,14 @@ def _print_console_url(why: str, running: RunningAppliance) -> None:
 
 def _notify(title: str, text: str, environment: Mapping[str, str]) -> None:
     """Show a desktop notification, since a user who started the tray from a menu sees no stderr."""
-    from mailbox_appliance.tray.linux.dbus import BusUnavailable, SessionBus, bus_address, make_notification
+    if sys.platform == "linux":
+        from mailbox_appliance.tray.linux.dbus import BusUnavailable, SessionBus, bus_address, make_notification
 
-    if sys.platform == "linux" and (address := bus_address(environment)) is not None:
-        with suppress(BusUnavailable):
-            bus = SessionBus(address)
-            bus.send(make_notification(title, text))
-            bus.close()
+        if (address := bus_address(environment)) is not None:
+            with suppress(BusUnavailable):
+                bus = SessionBus(address)
+                bus.send(make_notification(title, text))
+                bus.close()
 
 
 def _open_console(parts: TrayParts) -> None:

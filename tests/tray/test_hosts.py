@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from mailbox_appliance.tray import display
+from mailbox_appliance.tray import display, run
 from mailbox_appliance.tray.view import SEPARATOR, Action, Icon, IconLook, MenuRow, NoTrayHost
 from tests.servers.session_bus import SessionBus
 from tests.servers.tray_watcher import TrayHost
@@ -193,6 +193,10 @@ def test_a_missing_library_is_said_with_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, "pystray", None)
     with pytest.raises(NoTrayHost, match=r"^The tray icon needs .* `pip install 'mailbox-appliance\[tray\]'`\.$"):
         find({}, platform=platform)
+    monkeypatch.setitem(sys.modules, "jeepney", None)
+    monkeypatch.delitem(sys.modules, "mailbox_appliance.tray.linux.dbus", raising=False)
+    monkeypatch.setattr(sys, "platform", platform)
+    run._notify("The tray icon cannot be shown", "It needs more packages.", {})  # Linux alone has a session bus
 
 
 def test_other_systems_are_said_to_be_unknown() -> None:
