@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.packaging import minimal_system, packages, trust
+from tests.packaging import minimal_system, packages
 from tests.packaging.minimal_system import MinimalSystem
 from tests.packaging.newcomer import DATA, INSTALLED, Newcomer
 from tests.packaging.packages import NAME, Installer, Packages
@@ -26,7 +26,9 @@ def one_file_is_enough(built: Packages, system: MinimalSystem, server: MailServe
         took = program.start()
         assert _is_left_by_tidiers(system / "tmp")
         program.set_up()
-        trust.prove_refusal(program, server, server.fresh_user())
+        refused = _connect_by_tls(program, server)
+        assert refused.returncode != 0
+        assert "not from a trusted CA" in refused.stderr, refused.stderr
         program.stop()
     finally:
         program.end()
@@ -48,12 +50,25 @@ def _is_left_by_tidiers(folder: Path) -> bool:
 
 
 def a_bundle_trusts_whom_it_brings(built: Packages, system: MinimalSystem, server: MailServer) -> None:
-    """On a system without trusted CAs."""
+    """On a system without trusted CAs: the server's CA is added to the list in the bundle."""
     program = Newcomer(system, packages.unpack(system, built.deb), user="root", data="/root/other")
+    with ((system / program.program[1:]).parent / "_internal/certifi/cacert.pem").open("ab") as brought:
+        brought.write(Path(server.ca_file).read_bytes())
     try:
-        trust.prove_list(program, server, server.fresh_user())
+        program.start()
+        program.set_up()
+        connected = _connect_by_tls(program, server)
+        assert connected.returncode == 0, connected.stderr
+        program.stop()
     finally:
         program.end()
+
+
+def _connect_by_tls(program: Newcomer, server: MailServer) -> "subprocess.CompletedProcess[str]":
+    imap = ("--imap-host", "127.0.0.1", "--imap-port", str(server.imaps_port))
+    smtp = ("--smtp-host", "127.0.0.1", "--smtp-port", str(server.smtps_port))
+    words = ("accounts", "add", "--email", server.fresh_user(), *imap, *smtp, "--password-stdin")
+    return program.try_to_say(*words, typed="secret\n")
 
 
 def it_is_used_and_upgraded_while_it_runs(installer: Installer, older: Path, newer: Path, server: MailServer) -> None:

@@ -36,11 +36,7 @@ def test_the_app_is_the_tray_with_the_command_line_beside_it(monkeypatch: pytest
     (found,) = of_kind(made, "Analysis")
     assert "pystray._darwin" in found.named["hiddenimports"]
     assert [name for name, _, _ in found.datas] == ["THIRD-PARTY.txt"]  # third-party licenses
-
-
-def test_one_name_begins_all_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (app,) = of_kind(run_spec(MACOS / "mailbox-appliance.spec", monkeypatch, tmp_path), "BUNDLE")
-    name = app.named["bundle_identifier"]
+    name = app.named["bundle_identifier"]  # one name begins all names
     assert f"{name}.tray" == autostart.LABEL
     assert plist(f"{name}.service.plist")["Label"] == f"{name}.service"
 

@@ -96,9 +96,7 @@ def test_the_value_comes_and_goes() -> None:
     key = RunKey(registry)
     assert key.find() is None
     key.write(COMMAND)
-    assert registry.keys[RUN] == {
-        NAME: r'"C:\Users\Ada L\AppData\mailbox-appliance-tray.exe" --data-dir D:\ tray',
-    }
+    assert registry.keys[RUN] == {NAME: r'"C:\Users\Ada L\AppData\mailbox-appliance-tray.exe" --data-dir D:\ tray'}
     assert key.find() == LoginItem(tuple(COMMAND), is_on=True)
     assert key.location == rf"HKEY_CURRENT_USER\{RUN}\{NAME}"
     for _ in range(2):  # deleting it again has no effect
