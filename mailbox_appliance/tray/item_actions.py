@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mailbox_appliance.client.errors import INTERNAL, NETWORK, Failure
@@ -24,9 +24,11 @@ from mailbox_appliance.tray import notifications, service
 from mailbox_appliance.tray.autostart import Autostart
 from mailbox_appliance.tray.notifications import Notice
 from mailbox_appliance.tray.service import MAX_RESTARTS, RESTART_WINDOW, RestartLimit, ServiceProcess
-from mailbox_appliance.tray.state import TrayState
 from mailbox_appliance.tray.view import Action
 from mailbox_appliance.tray.watcher import ApplianceWatcher
+
+if TYPE_CHECKING:
+    from mailbox_appliance.tray.display import TrayDisplay
 
 # --- The console: opened by a single-use link if there is a session, otherwise its sign-in page ---
 
@@ -255,23 +257,6 @@ _CONSOLE_PAGES = {
 }
 
 
-class Tray(Protocol):
-    """The methods of `TrayDisplay` that actions use, as a protocol."""
-
-    @property
-    def state(self) -> TrayState:
-        """The state that the last poll found."""
-
-    def show_notice(self, notice: Notice) -> None:
-        """Show a desktop notification."""
-
-    def refresh(self) -> None:
-        """Show the known state, and poll at once for changes."""
-
-    def end(self) -> None:
-        """Remove the icon and end the tray."""
-
-
 @dataclass(frozen=True)
 class TrayParts:
     """The objects with which the actions of a tray work, for one data directory."""
@@ -286,7 +271,7 @@ class TrayParts:
 class Actions:
     """Runs the actions of one tray, and knows which are in progress."""
 
-    def __init__(self, tray: Tray, parts: TrayParts) -> None:
+    def __init__(self, tray: "TrayDisplay", parts: TrayParts) -> None:
         self._tray, self._parts = tray, parts
         self._acts: Mapping[Action, Callable[[], None]] = {
             **{action: partial(self._open_console, place) for action, place in _CONSOLE_PAGES.items()},

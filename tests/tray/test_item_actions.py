@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,7 +101,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     with RecordingServer() as server, owned(data_dir, server.url):
         watcher = ApplianceWatcher(data_dir, tokens, {})
         watcher.poll()
-        around = Around(TrayState(How.ANSWERS, https=HttpsState(enabled=False, fingerprint="sha256:0123")))
+        around: Any = Around(TrayState(How.ANSWERS, https=HttpsState(enabled=False, fingerprint="sha256:0123")))
         parts = TrayParts(data_dir, watcher, ServiceProcess(data_dir, {}), DesktopLauncher(desktop.environment), None)
         yield Bench(server, desktop, data_dir, around, Actions(around, parts))
 
