@@ -43,7 +43,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
 )
 #: Programs of a user, which reach an appliance by its API alone.
-CLIENTS = ("client", "cli", "tray")
+CLIENTS = ("client", "cli", "tray", "demo")
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 #: Where a library may be imported.

@@ -1,6 +1,5 @@
 """The command `demo`: runs mail servers and an appliance in a temporary folder, until Ctrl-C."""
 
-import http.client
 import importlib.util
 import json
 import os
@@ -20,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
-from urllib.parse import urlsplit
 
+from mailbox_appliance.client.errors import Failure
+from mailbox_appliance.client.http import ApiClient, ApiRequest
 from mailbox_appliance.demo import mail as demo_mail
 from mailbox_appliance.demo.handshake import CleanupOrder, ServersReady
 from mailbox_appliance.system import processes
@@ -138,13 +138,14 @@ class DemoClient:
     """A client of the demo's appliance. Its methods raise DemoFailed for an error response."""
 
     def __init__(self, url: str) -> None:
-        self._host = urlsplit(url).netloc
-        self._token = ""
+        self._client = ApiClient(url)
+        self._url = url
 
     def set_up(self, code: str, login: DemoLogin) -> None:
         """Create the first administrator with the setup code. Later calls use the session of that member."""
         body = {"setupCode": code, "name": "Robin Vale", "email": login.email, "password": login.password}
-        self._token = self._ask("POST", "/setup", {**body, "deviceName": "demo"})["token"]
+        token = self._ask("POST", "/setup", {**body, "deviceName": "demo"})["token"]
+        self._client = ApiClient(self._url, token)
 
     def connect(self, email: str, name: str, servers: ServersReady) -> str:
         """Connect the sample mailbox at the demo's servers and return its ID. `name`: the name shown for it."""
@@ -171,24 +172,10 @@ class DemoClient:
                 )
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        # Not urllib: it would use the proxies of the environment for this local address.
-        connection = http.client.HTTPConnection(self._host, timeout=60)
-        headers = {"Content-Type": "application/json"} if body is not None else {}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
         try:
-            connection.request(method, f"/api/v1{path}", None if body is None else json.dumps(body), headers)
-            answer = connection.getresponse()
-            content = json.loads(answer.read())
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            message = f"The appliance did not respond to {method} {path.partition('?')[0]}: {error}"
-            raise DemoFailed(message) from error
-        finally:
-            connection.close()
-        if answer.status >= 400:
-            reason = content["error"]["message"]
-            raise DemoFailed(f"The appliance rejected {method} {path.partition('?')[0]}: {reason}")
-        return content["data"]
+            return self._client.call(ApiRequest(method, path, body=body))["data"]
+        except Failure as failure:
+            raise DemoFailed(f"{method} {path.partition('?')[0]} failed: {failure.message}") from failure
 
 
 # --- The command ---
