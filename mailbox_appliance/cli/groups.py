@@ -57,26 +57,6 @@ class _TextParam(click.types.StringParamType):
         return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
-class _WithExample(click.Command):
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the example of this command, if it has one, above the closing text of the help."""
-        from mailbox_appliance.cli.help_examples import example_of  # loaded only when help is shown
-
-        if lines := example_of(command_words(ctx)):
-            with formatter.section("Example"):
-                formatter.write("".join(f"  {line}\n" for line in lines.splitlines()))
-        super().format_epilog(ctx, formatter)
-
-
-def command_words(context: click.Context) -> tuple[str, ...]:
-    """Return the words that name the current command, such as `emails`, `send`, without the program's name."""
-    words: list[str] = []
-    while context.parent is not None:
-        words.insert(0, context.info_name or "")
-        context = context.parent
-    return tuple(words)
-
-
 def _hidden_options(command: click.Command, begun: str) -> list[CompletionItem]:
     """Return the global options that begin with `begun`, which the help of a command hides."""
     return [
@@ -88,13 +68,27 @@ def _hidden_options(command: click.Command, begun: str) -> list[CompletionItem]:
     ]
 
 
-class _Command(_WithExample):
-    """A command with better Tab completion: it offers option names even before a `-` is typed, and also the global
-    options, which the help of the command does not list.
-    """
+class _WithExample(click.Command):
+    """A command or group whose help shows an example, and whose completion offers the hidden global options."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        return super().shell_complete(ctx, incomplete or "-") + _hidden_options(self, incomplete or "-")
+        return super().shell_complete(ctx, incomplete) + _hidden_options(self, incomplete)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the example of this command, if it has one, above the closing text of the help."""
+        from mailbox_appliance.cli.help_examples import example_of  # loaded only when help is shown
+
+        if lines := example_of(tuple(ctx.command_path.split()[1:])):
+            with formatter.section("Example"):
+                formatter.write("".join(f"  {line}\n" for line in lines.splitlines()))
+        super().format_epilog(ctx, formatter)
+
+
+class _Command(_WithExample):
+    """A command whose completion offers the names of options even before a `-` is typed."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return super().shell_complete(ctx, incomplete or "-")
 
 
 class _Commands(_WithExample, click.Group):
@@ -123,9 +117,6 @@ class _Group(_Commands):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the command names in the order in which they were added, not sorted."""
         return list(self.commands)
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        return super().shell_complete(ctx, incomplete) + _hidden_options(self, incomplete)
 
 
 def global_options(*, hidden: bool) -> list[click.Parameter]:
