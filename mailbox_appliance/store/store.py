@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
-from mailbox_appliance.errors import StoreDamaged
+from mailbox_appliance.errors import StoreDamaged, StoreUnusable
 from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.store import files
 from mailbox_appliance.store import key as store_key
@@ -51,6 +51,7 @@ from mailbox_appliance.store.open_file import (
     DirectoryLock,
     check_opens_with,
     detect_plain_format,
+    has_wal,
     load_store_key,
     open_database,
     wal_path,
@@ -220,6 +221,8 @@ def _create_store(file: Path, key_file: Path, clock: Clock, passphrase: str | No
     made = unfinished_path(file)
     made.touch(mode=0o600)  # SQLite gives -wal and -shm the mode of their database file.
     _write_schema(Database(made, key.cipher, key.derive("database")), key, clock)
+    if has_wal(made):  # Closing could not write the log into the file, as on a full disk.
+        raise StoreUnusable(reason=f"its new database could not be completed in {file.parent}. Check free disk space.")
     check_opens_with(made, key)
     sync_file(made)
     # The key file records the beginning of the store first: a crash in between leaves a key without a store, which is

@@ -17,6 +17,7 @@ import pytest
 
 from mailbox_appliance.errors import KeyDamaged, StoreInUse, StoreUnusable
 from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, write_private
 from mailbox_appliance.store.key import CIPHERS, StoreKey, new_key, read_key, write_key
 from mailbox_appliance.store.store import Store
@@ -219,6 +220,22 @@ def test_making_a_store_is_taken_up_again_after_a_crash(tmp_path: Path, crash: C
     made = read_key(tmp_path / KEY_FILE)
     assert key is None or (made.master, made.store_id) == (key.master, key.store_id)
     assert sorted(path.name for path in tmp_path.iterdir()) == [KEY_FILE, "lock", DATABASE_FILE]
+
+
+def test_a_store_whose_log_could_not_be_folded_in_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This happens on a disk that fills up: SQLite then leaves the log, and reports nothing."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "close", leave_log_beside)
+        with pytest.raises(StoreUnusable, match="could not be completed"):
+            Store.open(tmp_path)
+    assert not (tmp_path / DATABASE_FILE).exists()
+    assert value(tmp_path, "release") is not None
+
+
+def leave_log_beside(database: Database) -> None:
+    database.disable_checkpoints()
+    for connection in database._list_opened():
+        connection.close()
 
 
 def test_a_damaged_key_without_a_store_is_not_replaced(tmp_path: Path) -> None:
