@@ -278,7 +278,7 @@ def test_the_appliance_from_before_ends_and_whoever_subscribed_hears_of_the_new_
         wait_until(
             lambda: len(os.listdir("/proc/self/fd")) <= descriptors + 2, lambda: str(os.listdir("/proc/self/fd")), 10
         )
-        assert served.restore(served.ask("GET", "/admin/backups").data["items"][0]["id"]) == "success"
+        assert served.restore(backup) == "success"
 
 
 def test_the_configuration_is_that_of_the_backup_or_of_before(tmp_path: Path) -> None:
