@@ -66,10 +66,16 @@ class Outlook:
     def begin_anew(self) -> None:
         """Reset the servers; uncertain operations stay uncertain."""
         self.graph.forget()
+        self.graph.before = lambda _: None
         self.graph.uploads.least = 3_000_000
         self.graph.at("look", Says(503))
         self.provider.in_order()
         self.desk.appliance.logins.forget_tokens(self.account)
+
+    def age_tokens(self) -> None:
+        """Let a minute pass, since a token that was issued a moment ago is not renewed."""
+        now = self.desk.appliance.clock.monotonic
+        self.desk.appliance.clock.monotonic = lambda: now() + 60  # type: ignore[method-assign]
 
     def look(self, operation: str) -> str:
         """Search for the message of a due operation; return the status. Stop the timer before, so that it does not

@@ -63,6 +63,13 @@ class Office:
     smtp: ScriptedSmtp
     disk: SmallDisk
 
+    def fill_at(self, step: Step) -> None:
+        """Fill the disk while the server holds the message at this step, and wait until the send is given up."""
+        self.smtp.reached(step)
+        self.disk.fill()
+        self.smtp.release()
+        wait_until(lambda: self.smtp.connected == 0, lambda: "it goes on", 10)
+
 
 @pytest.fixture(scope="module")
 def office(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[Office]:
@@ -86,10 +93,7 @@ def test_full_before_the_dot(office: Office, step: Step) -> None:
     office.smtp.at(step, [Stall()])
     key = a_key()
     asked = office.desk.begin(office.account, a_message(), key)
-    office.smtp.reached(step)
-    office.disk.fill()
-    office.smtp.release()
-    wait_until(lambda: office.smtp.connected == 0, lambda: "it goes on", 10)
+    office.fill_at(step)
     assert office.smtp.messages == ()
     office.disk.free()
     answer = asked.result(30)  # the key is free as soon as that can be recorded
@@ -107,10 +111,7 @@ def test_full_after_the_dot(office: Office, then: Keep | str | None, status: str
     office.smtp.forget()
     office.smtp.at("reply", [Keep(Stall()) if then is None else Stall(then)])
     asked = office.desk.begin(office.account, a_message())
-    office.smtp.reached("reply")
-    office.disk.fill()
-    office.smtp.release()
-    wait_until(lambda: office.smtp.connected == 0, lambda: "it goes on", 10)
+    office.fill_at("reply")
     assert not asked.done()
     office.disk.free()
     assert asked.result(30).data["status"] == status

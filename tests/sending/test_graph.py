@@ -60,10 +60,7 @@ def test_the_draft_that_is_sent_is_known_before(box: Outlook) -> None:
             known.append(database.row(sql))
 
     box.graph.before = look
-    try:
-        assert box.send().data["status"] == "succeeded"
-    finally:
-        box.graph.before = lambda _: None
+    assert box.send().data["status"] == "succeeded"
     (item,) = box.graph.items
     assert [tuple(row) for row in known] == [("dot", item)]
 
@@ -146,7 +143,6 @@ def test_a_graph_that_cannot_be_reached_at_the_last_step_got_nothing(box: Outloo
     try:
         answer = box.send()
     finally:
-        box.graph.before = lambda _: None
         box.graph.set_open(True)
     assert (answer.status, answer.code) == (503, "provider_unavailable")
     assert not box.graph.messages
@@ -168,7 +164,7 @@ def test_access_that_was_taken_back_is_told_by_name(tmp_path: Path) -> None:
 def test_a_token_that_graph_refuses_is_renewed_and_the_message_goes_once(box: Outlook) -> None:
     assert box.send().data["status"] == "succeeded"
     box.provider.spoil_access()
-    box.desk.appliance.clock.monotonic = later(box.desk.appliance.clock.monotonic)  # type: ignore[method-assign]
+    box.age_tokens()
     assert box.send().data["status"] == "succeeded"
     assert len(box.graph.messages) == 2
 
@@ -176,7 +172,7 @@ def test_a_token_that_graph_refuses_is_renewed_and_the_message_goes_once(box: Ou
 def test_a_token_that_is_taken_back_before_the_last_step_is_renewed_for_the_next_try(box: Outlook) -> None:
     assert box.send().data["status"] == "succeeded"
     renewals = box.provider.count("token", grant="refresh_token")
-    box.desk.appliance.clock.monotonic = later(box.desk.appliance.clock.monotonic)  # type: ignore[method-assign]
+    box.age_tokens()
     box.graph.at("send", [Says(401, "InvalidAuthenticationToken")])
     answer = box.send()
     assert (answer.status, answer.code) == (503, "provider_unavailable")
@@ -184,11 +180,6 @@ def test_a_token_that_is_taken_back_before_the_last_step_is_renewed_for_the_next
     assert box.send().data["status"] == "succeeded"
     assert box.provider.count("token", grant="refresh_token") == renewals + 1
     assert len(box.graph.messages) == 2
-
-
-def later(clock: Any) -> Any:
-    """Return a clock that is a minute ahead, since a token that was issued a moment ago is not renewed."""
-    return lambda: clock() + 60
 
 
 def test_a_provider_that_is_down_is_no_matter_of_signing_in(box: Outlook) -> None:
