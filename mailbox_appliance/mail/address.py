@@ -66,9 +66,7 @@ def is_writable(email: str) -> bool:
 
 
 def _unquote(local: str) -> str:
-    """Return the local part without its quotes (RFC 5321 4.1.2). Unchanged if it has none, or if its characters require
-    them.
-    """
+    """Return the local part without its quotes (RFC 5321 4.1.2)."""
     inner = local[1:-1] if len(local) > 1 and local[0] == local[-1] == '"' else ""
     return inner if _DOTTED.fullmatch(inner) else local
 

@@ -121,9 +121,7 @@ def _propose_roles(
 
 
 def _short_name(folder: ListedFolder) -> str:
-    """Return the folder's name in the form for comparisons, without a leading `INBOX.` or `[Gmail]/`. Empty for a
-    folder inside any other folder.
-    """
+    """Return the folder's name in the form for comparisons, without a leading `INBOX.` or `[Gmail]/`."""
     steps = folder.path.split(folder.delimiter) if folder.delimiter else [folder.path]
     if len(steps) == 2 and steps[0].casefold() in _PREFIXES:
         steps = steps[1:]

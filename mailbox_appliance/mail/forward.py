@@ -92,9 +92,7 @@ def _end_of_raw_text(name: str, html: str, start: int) -> int:
 
 
 def _as_div(attributes: str) -> str:
-    """Return the opening tag of a `div` that looks like a `body` with these attributes. `attributes`: as written in the
-    tag.
-    """
+    """Return the opening tag of a `div` that looks like a `body` with these attributes."""
     style = unescape(find_attribute(attributes, "style")).strip().rstrip(";")
     for name, rule in (("bgcolor", "background-color"), ("text", "color")):
         color = unescape(find_attribute(attributes, name)).strip()
@@ -306,9 +304,7 @@ def _to_attachment(part: ParsedAttachment, there: mime.MimePart) -> OutgoingAtta
 
 
 def _writable_type(mime_type: str, there: mime.MimePart) -> str:
-    """Return the MIME type with those of its parameters that can be written. The generic file type if the type itself
-    cannot be written. `there`: the part in the original.
-    """
+    """Return the MIME type with those of its parameters that can be written."""
     if not _is_media_type(mime_type):
         return _OCTET_STREAM
     written = mime_type

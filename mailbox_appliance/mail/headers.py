@@ -112,9 +112,7 @@ def decode_text(value: str, charset: str | None = None) -> str:
 
 
 def _without_tabs(value: str) -> str:
-    """Return the value with each single tab replaced by a space, since many programs fold fields with a tab. Unchanged
-    if it has adjacent tabs or would remain unprintable.
-    """
+    """Return the value with each single tab replaced by a space, since many programs fold fields with a tab."""
     spaced = value.replace("\t", " ").strip() if "\t" in value and "\t\t" not in value else value
     return spaced if spaced.isprintable() else value
 
@@ -239,9 +237,7 @@ _parse_addresses_cached = lru_cache(maxsize=1_000)(_parse_addresses)
 
 
 def _parse_plain_addresses(value: str) -> tuple[Address, ...] | None:
-    """Return the addresses of a field in which all have the simple form `Name <a@b>` or `a@b`. None for any other
-    field.
-    """
+    """Return the addresses of a field in which all have the simple form `Name <a@b>` or `a@b`."""
     found: list[Address] = []
     position = 0
     while position < len(value):
@@ -358,9 +354,7 @@ class _AddressEntry:
 
 
 def _bare_address(angle: str) -> str:
-    """Return the address inside angle brackets without comments, an obsolete route, or `mailto:`. `angle`: the text
-    between the brackets.
-    """
+    """Return the address inside angle brackets without comments, an obsolete route, or `mailto:`."""
     if "(" in angle and ")" in angle and '"' not in angle:
         angle = encoded_words.remove_comments(angle)
     if angle.lstrip().startswith("@"):  # RFC 5322 4.4: a route
@@ -483,9 +477,7 @@ def _to_datetime(day: str, month: str, year: int, time: tuple[str | None, ...], 
 
 
 def _utc_offset(zone: str) -> int | None:
-    """Return the UTC offset in minutes that a text contains, positive to the east. Returns 0 if the text has no offset,
-    and None if the offset is impossible.
-    """
+    """Return the UTC offset in minutes that a text contains, positive to the east."""
     if match := _OFFSET.search(zone):
         minutes = int(match[2]) * 60 + int(match[3])
         return -minutes if match[1] == "-" else minutes

@@ -290,9 +290,7 @@ def split_attachments(wire: bytes, most: int) -> SplitMessage:
 
 
 def _shown_content_ids(read: parse.BodyParts) -> frozenset[str | None]:
-    """Return the Content-IDs to which the HTML of a message refers (RFC 2392). `read`: the parts that form its
-    bodies.
-    """
+    """Return the Content-IDs to which the HTML of a message refers (RFC 2392)."""
     shown = set[str]()
     replace_content_ids(parse.html_body(read, lambda _: None) or "", shown.update)
     return frozenset(shown)

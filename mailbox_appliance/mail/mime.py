@@ -178,9 +178,7 @@ _remembered_type = lru_cache(maxsize=500)(_media_type)  # most parts are of one 
 
 
 def _descend(part: MimePart, budget: _Budget, depth: int, warnings: list[str]) -> None:
-    """Find the children of a multipart, recursively, and add them to `part`. `budget`: limits for the whole message.
-    `depth`: the number of multiparts around it.
-    """
+    """Find the children of a multipart, recursively, and add them to `part`."""
     if not part.mime_type.startswith("multipart/"):
         return
     if depth >= MAX_DEPTH:
@@ -205,9 +203,7 @@ def _descend(part: MimePart, budget: _Budget, depth: int, warnings: list[str]) -
 
 
 def _part_spans(part: MimePart, budget: _Budget, warnings: list[str]) -> list[tuple[int, int]]:
-    """Return start and end position of each child of a multipart (RFC 2046 5.1.1). `budget`: limits for the whole
-    message.
-    """
+    """Return start and end position of each child of a multipart (RFC 2046 5.1.1)."""
     boundary = _boundary(part.parameters)
     if not boundary:
         guess = _FIRST_BOUNDARY.search(part.source, max(0, part.start - 1), min(part.end, part.start + 10_000))

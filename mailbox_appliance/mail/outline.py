@@ -73,11 +73,7 @@ def _whole_lines(content: Content) -> Iterator[bytes]:
 
 
 def _with_full_size(found: bytes, attachment: ParsedAttachment, runs: dict[bytes, tuple[int, int]]) -> ParsedAttachment:
-    """Return the attachment with its real size, and remove the runs of base64 that it contained from `runs`.
-
-    `found`: the bytes of the attachment in the shortened message. `runs`: the runs that were left out, as `_outline`
-    recorded them.
-    """
+    """Return the attachment with its real size, and remove the runs of base64 that it contained from `runs`."""
     size = attachment.size_bytes
     for mark, (raw, decoded) in list(runs.items()):
         if mark in found:

@@ -181,9 +181,7 @@ def _plain_text_of(part: MimePart, warn: Callable[[str], None]) -> str:
 
 
 def _decode_part(part: MimePart, warn: Callable[[str], None]) -> str:
-    """Return the decoded text of a part, with line feeds as line breaks and without NUL. `warn`: is called with each
-    warning.
-    """
+    """Return the decoded text of a part, with line feeds as line breaks and without NUL."""
     raw, whole = part.content(limit=MAX_RAW, is_text=True)
     if not whole:
         warn(own_text("The encoding of a text in this message is damaged; only the readable part is shown."))

@@ -130,18 +130,14 @@ def _all_recipients(
 
 
 def _posting_address(headers: Mapping[str, str]) -> tuple[Address, ...]:
-    """Return the address at which a mailing list accepts replies, from List-Post (RFC 2369 3.4). Empty if there is
-    none, or if it is `NO`.
-    """
+    """Return the address at which a mailing list accepts replies, from List-Post (RFC 2369 3.4)."""
     found = _POSTING.search(headers.get("list-post", ""))
     email = unquote(found[1]).strip() if found else ""
     return (Address(email=email),) if is_writable(email) else ()
 
 
 def _names_list(people: Iterable[Address], headers: Mapping[str, str]) -> bool:
-    """Whether the address of the mailing list is among these people. `headers`: those of the message, by name in lower
-    case.
-    """
+    """Whether the address of the mailing list is among these people."""
     posting = [each.email for each in _posting_address(headers)]
     return any(_is_among(person.email, posting) for person in people)
 

@@ -78,9 +78,7 @@ def with_final_line_break(body: Content) -> Content:
 
 
 def _rewrite_part(part: MimePart, boundaries: tuple[bytes, ...]) -> WrittenPart:
-    """Return a part in 7-bit form; unchanged if it is so already. `boundaries`: delimiters of the multiparts around it,
-    which must not occur in the result. Raises ValueError if that is impossible.
-    """
+    """Return a part in 7-bit form; unchanged if it is so already. Raises ValueError if that is impossible."""
     if is_seven_bit(body := part.source[part.start : part.end]):
         return WrittenPart(_content_fields(part), Content(body))
     if part.mime_type == "multipart/signed":
@@ -157,9 +155,7 @@ def _content_fields(part: MimePart, leaving_out: str = "") -> bytes:
 
 
 def _rewrite_field(name: str, value: str) -> bytes:
-    """Return a `Content-...` field in ASCII, for one that is not clean ASCII, such as one with a file name in UTF-8.
-    Empty if the field cannot be kept.
-    """
+    """Return a `Content-...` field in ASCII, for one that is not clean ASCII, such as one with a file name in UTF-8."""
     readable = headers.decode_octets(value)
     if name == "content-description":
         return compose.write_field("Content-Description", compose.text_words(headers.decode_text(value)))

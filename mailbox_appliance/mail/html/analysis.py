@@ -81,9 +81,7 @@ class HiddenText:
         return tuple(filter(None, (self._left_out_warning(), self._unjudged_warning())))
 
     def _unjudged_warning(self) -> str:
-        """Return the warning about styles that may hide text: up to ten by name, the most frequent first. Empty if
-        there are none.
-        """
+        """Return the warning about styles that may hide text: up to ten by name, the most frequent first."""
         found = sorted(
             ((count, name) for name, count in self.unjudged.items() if count), key=lambda one: (-one[0], one)
         )

@@ -529,9 +529,7 @@ _OFFSETS = ("top", "right", "bottom", "left")
 
 
 def _sides(*names: str) -> PropertyReader:
-    """Return a function that interprets a shorthand with one to four lengths, such as `margin`. `names`: the properties
-    for top, right, bottom and left; a side with an empty name is ignored.
-    """
+    """Return a function that interprets a shorthand with one to four lengths, such as `margin`."""
 
     def read(value: str) -> Mapping[str, object] | None:
         words = value.split()

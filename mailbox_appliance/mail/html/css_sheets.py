@@ -347,9 +347,6 @@ class RuleIndex:
         self._add_blocks(css_parser.parse_blocks(sheet), ("",), _RulePlace())
 
     def _add_blocks(self, blocks: Iterable[css_parser.RuleBlock], parents: Sequence[str], place: "_RulePlace") -> None:
-        """Add rules. `parents`: the selectors of the rule in which they are nested; one empty text for rules that are
-        not nested. `place`: their nesting depth and layer, and why they may not apply.
-        """
         for block in blocks:
             if self.count >= _MOST_RULES_AT_ALL:
                 return
@@ -363,9 +360,7 @@ class RuleIndex:
                 self.unjudged.add(SELECTOR_DOUBT)
 
     def _nested_selectors(self, parent: str, written: Sequence[str]) -> Iterator[str]:
-        """Yield the full selectors of a rule that is nested in another one (CSS Nesting 1, 3). `parent`: a selector of
-        the outer rule. `written`: the selectors of the nested rule.
-        """
+        """Yield the full selectors of a rule that is nested in another one (CSS Nesting 1, 3)."""
         if not parent:
             yield from written
             return

@@ -108,9 +108,7 @@ def is_narrow(name: str, declared: Declared, letters: float, around: bool) -> bo
 
 
 def _has_width(declared: Declared, letters: float) -> bool:
-    """Whether a box inside one without width still has a width of its own. Percentages count as zero. `letters`: the
-    font size in pixels.
-    """
+    """Whether a box inside one without width still has a width of its own. Percentages count as zero."""
     lengths = [declared.get(each) for each in ("width", "min-width", "padding-left", "padding-right")]
     return any(isinstance(each, Length) and each.to_pixels(letters, 0.0) > LEAST_BOX for each in lengths)
 

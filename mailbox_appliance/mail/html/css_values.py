@@ -534,9 +534,7 @@ def _effect_of_turn(angle: str) -> _Effect | None:
 
 
 def _effect_of_rotation(words: list[str]) -> _Effect | None:
-    """Return the effect of `rotate3d()`. `words`: three components of the axis, and the angle. None if it is not
-    supported.
-    """
+    """Return the effect of `rotate3d()`."""
     axis = [each.pixels for each in map(parse_length, words[:3]) if each]
     if len(axis) < 3 or len(words) != 4:
         return None

@@ -72,9 +72,7 @@ def _plain(text: str) -> str:
 
 
 def _end_of_raw_text(name: str, html: str, start: int) -> int:
-    """Return the position of the closing tag of an element without markup inside, such as `style`. The end of the HTML
-    if there is none. `start`: the position after its opening tag.
-    """
+    """Return the position of the closing tag of an element without markup inside, such as `style`."""
     if name == "script":
         return _end_of_script(html, start)
     found = _closing_tag(name).search(html, start)

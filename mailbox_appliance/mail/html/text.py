@@ -115,9 +115,7 @@ class TextWriter:
         self._word("  " * min(len(self.lists) - 1, 10) + sign)
 
     def _end_link(self, address: str, start: int) -> None:
-        """End a link: write its address in parentheses, unless its text already shows it. `start`: the index in
-        `pieces` at which the text of the link begins.
-        """
+        """End a link: write its address in parentheses, unless its text already shows it."""
         if address and start < len(self.pieces):
             shown = "".join(self.pieces[start : start + 50]).strip()
             if address.partition(":")[2].strip("/") not in shown:
