@@ -84,64 +84,46 @@ class RuleBlock:
     content: str
 
 
-def parse_blocks(sheet: str) -> Iterator[RuleBlock]:
-    """Yield the rules of a style sheet whose comments are already removed. Statements without braces, such as
+def parse_blocks(sheet: str) -> list[RuleBlock]:
+    """Return the rules of a style sheet whose comments are already removed. Statements without braces, such as
     `@import`, are skipped.
     """
-    start, opened, prelude = _skip_space(sheet, 0), 0, ""
-    expected: list[str] = []
-    for found in _MARKS.finditer(sheet):
-        sign = found[0]
-        if not expected and sign == "{":
-            prelude, opened = sheet[start : found.start()].strip(), found.end()
-            expected.append("}")
-        elif expected and sign == expected[-1]:
-            expected.pop()
-            if not expected and sign == "}" and opened:
-                yield RuleBlock(prelude, sheet[opened : found.start()])
-                start, opened = _skip_space(sheet, found.end()), 0
-        elif not expected and sign == ";" and sheet.startswith("@", start):
-            start = _skip_space(sheet, found.end())
-        elif sign in _CLOSING and len(expected) < _MOST_NESTED_BRACKETS:
-            expected.append(_CLOSING[sign])
-    if expected and opened:
-        yield RuleBlock(prelude, sheet[opened:])  # CSS Syntax 5.4.9: an unclosed block ends with the sheet
+    return _split(sheet, is_sheet=True)[1]
 
 
 def split_nested(content: str) -> tuple[str, list[RuleBlock]]:
     """Return the declarations directly in a rule's block as text, and the rules nested in that block (CSS Nesting
     1).
     """
-    if "{" not in content:
-        return content, []
+    return _split(content, is_sheet=False) if "{" in content else (content, [])
+
+
+def _split(text: str, *, is_sheet: bool) -> tuple[str, list[RuleBlock]]:
+    """Return the text outside all rules, and the rules. In a sheet, only a statement such as `@import` ends with a
+    semicolon. There, `<!--` and `-->` between rules count as white space (CSS Syntax 5.4.1).
+    """
     own: list[str] = []
     found: list[RuleBlock] = []
-    start = opened = 0
-    prelude = ""
+    start, opened, prelude = _SPACE.match(text).end() if is_sheet else 0, 0, ""  # type: ignore[union-attr]
     expected: list[str] = []
-    for mark in _MARKS.finditer(content):
+    for mark in _MARKS.finditer(text):
         sign = mark[0]
-        if not expected and sign == ";":
-            own.append(content[start : mark.end()])
-            start = mark.end()
-        elif not expected and sign == "{":
-            prelude, opened = content[start : mark.start()].strip(), mark.end()
+        if not expected and sign == "{":
+            prelude, opened = text[start : mark.start()].strip(), mark.end()
             expected.append("}")
         elif expected and sign == expected[-1]:
             expected.pop()
-            if not expected and sign == "}":
-                found.append(RuleBlock(prelude, content[opened : mark.start()]))
-                start = mark.end()
+            if not expected and sign == "}" and opened:
+                found.append(RuleBlock(prelude, text[opened : mark.start()]))
+                start, opened = mark.end(), 0
+        elif not expected and sign == ";" and (not is_sheet or text.startswith("@", start)):
+            own.append(text[start : mark.end()])
+            start = mark.end()
         elif sign in _CLOSING and len(expected) < _MOST_NESTED_BRACKETS:
             expected.append(_CLOSING[sign])
-    if expected and opened > start:
-        found.append(RuleBlock(prelude, content[opened:]))
-        start = len(content)
-    return "".join([*own, content[start:]]), found
-
-
-def _skip_space(sheet: str, start: int) -> int:
-    """Return the position of the next rule, from `start` on. `<!--` and `-->` between rules count as white space (CSS
-    Syntax 5.4.1).
-    """
-    return _SPACE.match(sheet, start).end()  # type: ignore[union-attr]
+        if is_sheet and start == mark.end():
+            start = _SPACE.match(text, start).end()  # type: ignore[union-attr]
+    if expected and opened:
+        found.append(RuleBlock(prelude, text[opened:]))  # CSS Syntax 5.4.9: an unclosed block ends with the sheet
+        start = len(text)
+    return "".join([*own, text[start:]]), found

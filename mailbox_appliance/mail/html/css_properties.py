@@ -35,18 +35,12 @@ _RATIO = re.compile(r"(?:auto\s+)?([\d.]{1,20})(?:\s*/\s*([\d.]{1,20}))?(?:\s+au
 
 
 def _keyword_reader(name: str, *safe: str) -> PropertyReader:
-    """Return a function that interprets values of the property `name`. Values in `safe` hide nothing; any other value
-    becomes an UnjudgedValue, which may hide text.
-    """
+    """Any value that is not in `safe` may hide text."""
     return lambda value: {name: value if value in safe else UnjudgedValue(name)}
 
 
 def _filter(value: str) -> Mapping[str, object] | None:
-    """Interpret a value of `filter` (Filter Effects 1). Returns the opacity from 0 to 1 that remains, under the name of
-    the property, or None for an invalid value.
-
-    A filter that may change the contrast of text becomes an UnjudgedValue, which may hide text.
-    """
+    """Return the opacity that remains. A filter that may change the contrast of text is not judged."""
     if "(" not in value and value != "none":
         return None
     rest = 1.0
@@ -75,9 +69,7 @@ def _zoom(value: str) -> Mapping[str, object] | None:
 
 
 def _font_size_adjust(value: str) -> Mapping[str, object] | None:
-    """Interpret a value of `font-size-adjust` (CSS Fonts 5, 2.5). Returns the height of lower-case letters as a share
-    of the font size, under the name of the property, or None for an invalid value.
-    """
+    """Return the height of lower-case letters as a share of the font size (CSS Fonts 5, 2.5)."""
     if value == "none" or value.endswith("from-font"):
         return {"font-size-adjust": "initial"}
     found = parse_length(value.split()[-1])
@@ -97,11 +89,7 @@ def _spacing_reader(name: str) -> PropertyReader:
 
 
 def _thickness_reader(name: str, least: float) -> PropertyReader:
-    """Return a function that interprets values of the property `name`, which draws a line that may cover text.
-
-    A line thicker than `least` pixels becomes an UnjudgedValue, which may hide text. With a negative `least`, values
-    are offsets of a line, and one below `least` becomes an UnjudgedValue instead.
-    """
+    """A line thicker than `least` pixels may cover text. With a negative `least`, so may one with a lower offset."""
 
     def read(value: str) -> Mapping[str, object] | None:
         found = [each.to_pixels(16.0) for each in map(parse_length, value.split()) if each]
@@ -124,9 +112,7 @@ def _color_scheme(value: str) -> Mapping[str, object] | None:
 
 
 def _content(value: str) -> Mapping[str, object] | None:
-    """Interpret a value of `content` (CSS Content 3, 2). Returns it under the name of the property. If a picture may
-    replace the text of the element, it becomes an UnjudgedValue, which may hide text.
-    """
+    """A picture may replace the text of the element (CSS Content 3, 2)."""
     return {"content": UnjudgedValue("content: url()") if "(" in value and "counter" not in value else value}
 
 
@@ -145,9 +131,7 @@ def _aspect_ratio(value: str) -> Mapping[str, object] | None:
 
 
 def _flex(value: str) -> Mapping[str, object] | None:
-    """Interpret a value of `flex` (CSS Flexbox 1, 7.1). Returns it under the name of the property. If the item may have
-    no width, since it starts at zero and does not grow, it becomes an UnjudgedValue, which may hide text.
-    """
+    """An item that starts at zero and does not grow may have no width (CSS Flexbox 1, 7.1)."""
     words = value.split()
     basis = parse_length(words[2] if len(words) > 2 else "0px") if words[0].startswith("0") else None
     return {"flex": UnjudgedValue("flex") if basis and _is_thin(basis) else value}
@@ -168,9 +152,7 @@ def _is_thin(found: Length) -> bool:
 
 
 def _has_flat_track(value: str) -> Mapping[str, object] | None:
-    """Interpret the sizes of rows or columns of a grid. Returns `grid` with the value True if one of them may have no
-    size, otherwise False.
-    """
+    """Return whether a row or column of a grid may have no size."""
     for word in _MINMAX.sub(r"\1", value).replace("/", " ").replace(",", " ").split():
         word = word.removeprefix("repeat(").rstrip(")")
         share, size = _FRACTION.fullmatch(word), parse_length(word)
@@ -182,26 +164,18 @@ def _has_flat_track(value: str) -> Mapping[str, object] | None:
 
 
 def _border(value: str) -> Mapping[str, object] | None:
-    """Interpret a border. Returns `border` with the value True if it is visible and so wide that it may cover text,
-    otherwise False.
-    """
+    """Return whether a border is visible and so wide that it may cover text."""
     widest = max((each.to_pixels(16.0) for each in map(parse_length, value.split()) if each), default=0.0)
     return {"border": widest >= _WIDE_BORDER and not {"transparent", "none", "hidden"} & set(value.split())}
 
 
 def _z_index(value: str) -> Mapping[str, object] | None:
-    """Interpret a value of `z-index`. Returns it under the name of the property. A negative value becomes an
-    UnjudgedValue, as the box may be hidden behind the backgrounds of its parents (CSS 2.1, appendix E).
-    """
+    """A box with a negative value may be behind the backgrounds of its parents (CSS 2.1, appendix E)."""
     found = parse_length(value)
     return {"z-index": UnjudgedValue("z-index") if found and found.pixels < 0 else value}
 
 
-def _stroke(value: str) -> Mapping[str, object] | None:
-    return _thickness_reader("-webkit-text-stroke", _THICK_LINE)(value)
-
-
-RARE_READERS: dict[str, PropertyReader] = {
+_RARE_READERS: dict[str, PropertyReader] = {
     "all": _keyword_reader("all"),
     "animation": lambda value: {"animation": value},
     "aspect-ratio": _aspect_ratio,
@@ -227,13 +201,13 @@ RARE_READERS: dict[str, PropertyReader] = {
     "outline-offset": _thickness_reader("outline-offset", _LEAST_OUTLINE),
     "text-decoration": _text_decoration,
     "-webkit-text-security": _keyword_reader("-webkit-text-security", "none"),
-    "-webkit-text-stroke": _stroke,
+    "-webkit-text-stroke": _thickness_reader("-webkit-text-stroke", _THICK_LINE),
     "word-spacing": _spacing_reader("word-spacing"),
     "z-index": _z_index,
     "zoom": _zoom,
 }
 #: Names that are read as other names of this table.
-RARE_ALIASES = {
+_RARE_ALIASES = {
     "-webkit-animation": "animation",
     "-webkit-backdrop-filter": "backdrop-filter",
     **{f"border-{side}": "border" for side in ("top", "right", "bottom", "left")},
@@ -262,26 +236,6 @@ RARE_ALIASES = {
     "offset": "offset-path",
     "-webkit-text-stroke-width": "-webkit-text-stroke",
 }
-
-
-def parse_inset_shadow(value: str) -> tuple[css_values.Colour, ...] | None:
-    """Return the colors of a `box-shadow` inside a box, which is drawn behind its text, or None if there is no such
-    shadow.
-
-    A shadow of less than 8 pixels counts as none: it is only a line at the edge (CSS Backgrounds 3, 6.1).
-    """
-    if "inset" not in value:
-        return None
-    sizes = [
-        abs(each.to_pixels(16.0))
-        for each in map(parse_length, re.split(r"[\s,()]+", value))
-        if each and not each.percent
-    ]
-    if max(sizes, default=0.0) < 8:
-        return None
-    words = re.findall(r"#[0-9a-f]{3,8}|(?:rgb|hsl)a?\([^()]*\)|[a-z]+", value)
-    found = [css_values.parse_css_colour(word) for word in words]
-    return tuple(each for each in found if isinstance(each, tuple))
 
 
 # --- All relevant properties ---
@@ -317,7 +271,7 @@ _FONT_SIZES = {
     "x-large": 24.0,
     "xx-large": 32.0,
     "xxx-large": 48.0,
-}
+}  # fmt: skip
 _RELATIVE_SIZES = {"smaller": 5 / 6, "larger": 1.2}
 _PICTURE = re.compile(r"url\(|[a-z-]{0,30}gradient\(|(?:-webkit-)?image-set\(|image\(|(?:-webkit-)?cross-fade\(")
 _WORD = re.compile(r"""[^\s(),/]+(?:\((?:"[^"]*+"|'[^']*+'|[^()]|\([^()]*+\))*+\)?)?""")
@@ -327,12 +281,6 @@ _BACKGROUND_WORDS = frozenset({
     "contain", "auto", "left", "right", "top", "bottom", "center", "border-box", "padding-box", "content-box", "text"
 })
 # fmt: on
-_WORDS_OF_SIDES = {
-    1: (0, 0, 0, 0),
-    2: (0, 1, 0, 1),
-    3: (0, 1, 2, 1),
-    4: (0, 1, 2, 3),
-}  # from one to four words, for four sides
 _LONGEST_CACHED = 2_000
 _CALLS = re.compile(r"\((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+\)?")
 _SIZE = re.compile(r"/\s*([^\s,/]+)")
@@ -393,10 +341,6 @@ def _word_reader(name: str, *words: str) -> PropertyReader:
     return lambda value: {name: value} if value in words else None
 
 
-def _mso_hide(value: str) -> Mapping[str, object] | None:
-    return {"mso-hide": value}
-
-
 def _opacity(value: str) -> Mapping[str, object] | None:
     found = parse_length(value)
     if found is None or not (found.is_number or found.percent):
@@ -405,9 +349,6 @@ def _opacity(value: str) -> Mapping[str, object] | None:
 
 
 def _font_size(value: str) -> Mapping[str, object] | None:
-    """Interpret a value of `font-size`. Returns a `Length` under the name of the property, which may be relative to the
-    font size of the parent, or None for an invalid value.
-    """
     if value in _FONT_SIZES:
         return {"font-size": Length(pixels=_FONT_SIZES[value])}
     if value in _RELATIVE_SIZES:
@@ -427,9 +368,7 @@ def _line_height(value: str) -> Mapping[str, object] | None:
 
 
 def _font(value: str) -> Mapping[str, object] | None:
-    """Interpret a value of the shorthand `font`. Returns font size and line height by name, or None for an invalid
-    value. The size is the first word that can be one; words before it are weights and similar values.
-    """
+    """The size is the first word that can be one; words before it are weights and similar values."""
     for word in value.replace(" /", "/").replace("/ ", "/").split()[:8]:
         size, slash, height = word.partition("/")
         number = parse_length(size)
@@ -451,9 +390,7 @@ def _colour_reader(name: str) -> PropertyReader:
 
 
 def _background(value: str) -> Mapping[str, object] | None:
-    """Interpret a value of the shorthand `background`. Returns color, picture and related properties by name, or None
-    for an invalid value. If it has several layers, the last one has the color.
-    """
+    """Of several layers, the last one has the color."""
     colour: object = css_values.TRANSPARENT
     sizes = _SIZE.findall(_CALLS.sub(" ", value))
     covers = all(size in ("auto", "cover", "contain", "100%") for size in sizes)
@@ -477,9 +414,7 @@ def _background_image(value: str) -> Mapping[str, object] | None:
 
 
 def _background_size(value: str) -> Mapping[str, object] | None:
-    """Interpret a value of `background-size`. Returns True under the name of the property if the picture covers the
-    whole box, otherwise False.
-    """
+    """Return whether the picture covers the whole box."""
     return {"background-size": {"auto", "cover", "contain", "100%"}.issuperset(value.replace(",", " ").split())}
 
 
@@ -489,11 +424,14 @@ def _background_position(value: str) -> Mapping[str, object] | None:
 
 
 def _box_shadow(value: str) -> Mapping[str, object] | None:
-    """Interpret a value of `box-shadow`. Returns, under the name of the property, a shadow inside the box as a picture
-    behind its text; False if there is none.
-    """
-    found = parse_inset_shadow(value)
-    return {"box-shadow": False if found is None else BackgroundPicture("box-shadow", found, covers=False)}
+    """A shadow inside the box is a picture behind its text, except a line at the edge (CSS Backgrounds 3, 6.1)."""
+    lengths = filter(None, map(parse_length, re.split(r"[\s,()]+", value)))
+    sizes = [abs(each.to_pixels(16.0)) for each in lengths if not each.percent]
+    if "inset" not in value or max(sizes, default=0.0) < 8:
+        return {"box-shadow": False}
+    words = re.findall(r"#[0-9a-f]{3,8}|(?:rgb|hsl)a?\([^()]*\)|[a-z]+", value)
+    colours = [each for each in map(css_values.parse_css_colour, words) if isinstance(each, tuple)]
+    return {"box-shadow": BackgroundPicture("box-shadow", tuple(colours), covers=False)}
 
 
 def _length_reader(name: str) -> PropertyReader:
@@ -535,7 +473,7 @@ def _sides(*names: str) -> PropertyReader:
         words = value.split()
         if not 1 <= len(words) <= 4:
             return None
-        sides = (words[place] for place in _WORDS_OF_SIDES[len(words)])
+        sides = (words[place] for place in css_values.WORDS_OF_SIDES[len(words)])
         found: dict[str, object] = {}
         for name, word in zip(names, sides, strict=True):
             if name and (one := (_offset_reader if name in _OFFSETS else _length_reader)(name)(word)):
@@ -549,9 +487,7 @@ _OF_SCREEN = re.compile(r"\d(?:[sld]?v)(?:[hwib]|min|max)\b")
 
 
 def _offset_reader(name: str) -> PropertyReader:
-    """Return a function that interprets values of `top`, `right`, `bottom` or `left`. A value of one screen or more in
-    viewport units becomes an UnjudgedValue, as readers may not scroll to the box.
-    """
+    """Readers may not scroll to a box that is one screen or more away in viewport units."""
     read_length = _length_reader(name)
 
     def read(value: str) -> Mapping[str, object] | None:
@@ -564,10 +500,10 @@ def _offset_reader(name: str) -> PropertyReader:
 
 
 _READERS: dict[str, PropertyReader] = (
-    RARE_READERS
+    _RARE_READERS
     | {
         "display": _display,
-        "mso-hide": _mso_hide,
+        "mso-hide": lambda value: {"mso-hide": value},
         "visibility": _word_reader("visibility", "visible", "hidden", "collapse"),
         "content-visibility": _word_reader("content-visibility", "visible", "auto", "hidden"),
         "opacity": _opacity,
@@ -609,7 +545,7 @@ _READERS: dict[str, PropertyReader] = (
         )
     }
 )
-_ALIASES = RARE_ALIASES | {
+_ALIASES = _RARE_ALIASES | {
     "-webkit-transform": "transform",
     "-webkit-transform-origin": "transform-origin",
     "-webkit-opacity": "opacity",

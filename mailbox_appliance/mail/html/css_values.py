@@ -401,12 +401,8 @@ def are_alike_between(letters: Colour, one: Colour, other: Colour) -> bool:
 
 _FUNCTION_CALL = re.compile(r"([a-z0-9-]{1,20})\(((?:[^()]|\([^()]*+\))*+)\)")
 _CLIP = re.compile(r"rect\(([^()]{1,100})\)")
-_WORDS_OF_SIDES = {
-    1: (0, 0, 0, 0),
-    2: (0, 1, 0, 1),
-    3: (0, 1, 2, 1),
-    4: (0, 1, 2, 3),
-}  # from one to four words, for four sides
+#: From one to four words, the word for each of four sides.
+WORDS_OF_SIDES = {1: (0, 0, 0, 0), 2: (0, 1, 0, 1), 3: (0, 1, 2, 1), 4: (0, 1, 2, 3)}
 _PERCENT_OF_ITSELF = 3.0  # pixels of an element of usual size: `translate(-50%)` centers elements
 _FAR = 400.0  # pixels
 _LEAST_SCALE, _LEAST_AREA = 0.06, 0.0036
@@ -644,7 +640,7 @@ def parse_clip_path(value: str) -> Mapping[str, object] | None:
 
 def _leaves_nothing(shape: str, given: list[Length | None], numbers: list[Length]) -> bool:
     if shape == "inset":
-        top, right, bottom, left = (numbers[place] for place in _WORDS_OF_SIDES[min(4, len(numbers))])
+        top, right, bottom, left = (numbers[place] for place in WORDS_OF_SIDES[min(4, len(numbers))])
         return any(one.percent + other.percent >= 99 for one, other in ((top, bottom), (left, right)))
     if shape == "rect" and len(given) == 4:
         # Measured from the upper left corner; `auto` is the far edge of the box.
