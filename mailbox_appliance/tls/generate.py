@@ -49,41 +49,32 @@ def own_names(settings: Settings) -> tuple[str, ...]:
 def generate_certificate(names: Sequence[str], now: datetime) -> tuple[bytes, bytes]:
     """Return a new self-signed certificate for these names and addresses, and its private key; both PEM."""
     # Deferred: cryptography.x509 needs some MiB, which processes that create no certificate can save.
+    from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
     key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _certificate_builder(names, now).public_key(key.public_key())
-    for extension, critical in _extensions(names, key.public_key()):
-        certificate = certificate.add_extension(extension, critical)
-    signed = certificate.sign(key, SHA256()).public_bytes(Encoding.PEM)
-    return signed, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def _certificate_builder(names: Sequence[str], now: datetime) -> "x509.CertificateBuilder":
-    from cryptography import x509
-    from cryptography.x509.oid import NameOID
-
     own = next((name for name in names if name not in _ALWAYS), _ALWAYS[0])
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, own[:_COMMON_NAME])])
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name)
-    builder = builder.serial_number(x509.random_serial_number())
-    return builder.not_valid_before(now - _BEFORE).not_valid_after(now + timedelta(days=DAYS))
-
-
-def _extensions(names: Sequence[str], public: object) -> Iterable[tuple["x509.ExtensionType", bool]]:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
-    from cryptography.x509.oid import ExtendedKeyUsageOID
-
-    assert isinstance(public, EllipticCurvePublicKey)  # noqa: S101 - as it was made
-    uses = dict.fromkeys(_NO_USES, False)
-    yield x509.SubjectAlternativeName([_general_name(name) for name in names]), False
-    yield x509.BasicConstraints(ca=False, path_length=None), True
-    yield x509.KeyUsage(digital_signature=True, **uses), True
-    yield x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False
-    yield x509.SubjectKeyIdentifier.from_public_key(public), False
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BEFORE)
+        .not_valid_after(now + timedelta(days=DAYS))
+        .public_key(key.public_key())
+        .add_extension(x509.SubjectAlternativeName([_general_name(each) for each in names]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.KeyUsage(digital_signature=True, **dict.fromkeys(_NO_USES, False)), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, SHA256())
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return certificate.public_bytes(Encoding.PEM), private
 
 
 def _general_name(name: str) -> "x509.GeneralName":

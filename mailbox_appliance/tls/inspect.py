@@ -55,7 +55,7 @@ def fingerprint(pem: bytes) -> str:
     block = next((body for label, body in pem_blocks(pem) if label in CERTIFICATES), None)
     if block is None:
         raise ValueError("it contains no PEM certificate")
-    return _facts_from_der(a2b_base64(b"".join(block.splitlines()[1:-1])))
+    return _fingerprint_of(a2b_base64(b"".join(block.splitlines()[1:-1])))
 
 
 def read_facts(files: "CertificateFiles") -> Certificate:
@@ -84,7 +84,7 @@ def _facts_of(der: bytes, *, trusted: bool) -> Certificate:
 
     certificate = x509.load_der_x509_certificate(der)
     return Certificate(
-        fingerprint=_facts_from_der(der),
+        fingerprint=_fingerprint_of(der),
         not_before=to_timestamp(certificate.not_valid_before_utc),
         not_after=to_timestamp(certificate.not_valid_after_utc),
         names=names_in(certificate),
@@ -93,7 +93,7 @@ def _facts_of(der: bytes, *, trusted: bool) -> Certificate:
     )
 
 
-def _facts_from_der(der: bytes) -> str:
+def _fingerprint_of(der: bytes) -> str:
     return f"sha256:{hashlib.sha256(der).hexdigest()}"
 
 
