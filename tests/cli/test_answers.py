@@ -11,9 +11,6 @@ from mailbox_appliance.settings import BadSetting
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
 
-SEND = ("emails", "send", "--account", "acc_1", "--idempotency-key", "k1", "--to", "a@b")
-OPERATION = {"operationId": "dlv_1", "accountId": "acc_1", "kind": "send"}
-
 # fmt: off
 #: HTTP status and code -> exit code
 STATUSES: list[tuple[int, str, int]] = [
@@ -33,10 +30,6 @@ STATUSES: list[tuple[int, str, int]] = [
     (500, "internal_error",       1),
     (502, "license_unverified",   5),
     (503, "provider_unavailable", 5),
-]
-#: status of a delivery -> exit code
-DELIVERIES: list[tuple[str, int]] = [
-    ("queued", 0), ("sending", 0), ("succeeded", 0), ("failed", 5), ("uncertain", 3), ("something new", 0),
 ]
 #: what is raised below -> code, exit code
 PROBLEMS: list[tuple[Exception, str, int]] = [
@@ -80,17 +73,6 @@ def test_what_is_no_problem_of_ours_is_none() -> None:
 
 def test_an_unforeseen_status_is_internal() -> None:
     assert exit_code_for_status(418) == 1
-
-
-@pytest.mark.parametrize(("status", "exit_code"), DELIVERIES)
-def test_the_exit_code_tells_what_became_of_a_delivery(
-    status: str, exit_code: int, client_of: CommandLine, server: RecordingServer
-) -> None:
-    server.data("POST", "/accounts/acc_1/send", {**OPERATION, "status": status})
-    server.data("GET", "/accounts/acc_1/delivery-operations/dlv_1", {**OPERATION, "status": status})
-    for line in (SEND, ("emails", "delivery-status", "dlv_1", "--account", "acc_1")):
-        outcome = client_of(*line)
-        assert (outcome.code, outcome.data["status"], outcome.err) == (exit_code, status, "")
 
 
 # fmt: off

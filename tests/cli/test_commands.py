@@ -53,15 +53,6 @@ def test_attached_files(client_of: CommandLine, server: RecordingServer) -> None
     ]
 
 
-def test_attached_files_have_a_bound_together(client_of: CommandLine, server: RecordingServer) -> None:
-    large = client_of.folder / "large"
-    with large.open("wb") as stream:
-        stream.truncate(13 * 1024 * 1024)
-    outcome = client_of(*SEND, "--attach", str(large), "--attach", str(large))
-    assert (outcome.code, outcome.error["code"]) == (2, "message_too_large")
-    assert server.asked == []
-
-
 @pytest.mark.parametrize(("options", "differs"), ADDING)
 def test_a_mailbox_from_options(
     options: list[str], differs: dict[str, Any], client_of: CommandLine, server: RecordingServer

@@ -20,6 +20,7 @@ TOLD: list[tuple[dict[str, Any], list[str], int]] = [
     ({"status": "succeeded"}, [], 0),
     ({"status": "queued", "scheduleId": "sch_1"},
      ["waits for its time", LOOK, "mailbox-appliance scheduled cancel sch_1 --account acc_1"], 0),
+    ({"status": "something new"}, [], 0),
     ({"status": "sending"}, ["Sending is in progress", "same key", LOOK], 0),
     ({"status": "failed", "error": {"code": "recipient_rejected"}}, ["recipient_rejected", "use another"], 5),
     ({"status": "uncertain"},
@@ -85,6 +86,8 @@ def test_the_largest_attachments_go_out_and_more_is_told_before(
     preview = ("emails", "preview", *AT, "--to", "a@b", "--attach", str(large))
     assert client_of(*preview).code == 0
     assert 33 * 1024 * 1024 < len(server.asked[0].body) < 36 * 1024 * 1024
+    (client_of.folder / "small").write_bytes(b"x")
+    assert client_of(*preview, "--attach", str(client_of.folder / "small")).error["code"] == "message_too_large"
     with large.open("wb") as stream:
         stream.truncate(36 * 1024 * 1024 + 1)
     for line in (preview, ("emails", "forward", "msg_1", *AT, *KEY, "--input", str(large))):
