@@ -104,7 +104,7 @@ def accept(
 
 
 def become(store: Store, operation: str, outcome: str) -> None:
-    """Let an operation become what its outcome says, which may be the code of a failure; `nothing` leaves it."""
+    """Give an operation this outcome, which may be the code of a failure; `nothing` leaves it."""
     if outcome == "withdrawn":
         store.deliveries.withdraw(operation)
     elif outcome == "canceled":
