@@ -16,7 +16,7 @@ _BLOB = r"\[[^\[\]]*\]\s*"
 # Equivalents of RFC 5256's re, fw and fwd in other languages, as seen in practice.
 _WORDS = r"(?:re|fwd?|aw|antw|wg|sv|vs|vb|vl|odp|pd|rv|res|enc|ref|réf|tr|rif|doorst)"
 _LEADER = re.compile(rf"(?:(?:{_BLOB})*{_WORDS}\s*(?:{_BLOB})?[:：]|\s)", re.I)
-_LEADING_BLOB = re.compile(_BLOB)
+_LEADING_BLOB = re.compile(rf"(?!\[fwd:){_BLOB}", re.I)
 # A subject without any of these has nothing to remove.
 _SIGNS = re.compile(r"[:：\[]|=\?|\(fwd\)\s*$", re.I)
 _REPLY = re.compile(r"\s*(?:re|aw|antw|sv|vs|odp|res|réf|rif)\s*(?:\[\d{1,4}\]|\(\d{1,4}\)|\^\d{1,4})?\s*[:：]", re.I)
@@ -102,16 +102,10 @@ def _without_leaders(text: str) -> tuple[str, bool]:
         if found := _LEADER.match(text, position):  # step 3
             has_leader = has_leader or not found[0].isspace()
             position = found.end()
-        elif (
-            (blob := _LEADING_BLOB.match(text, position)) and _is_no_forward(blob) and blob.end() < len(text)
-        ):  # step 4
+        elif (blob := _LEADING_BLOB.match(text, position)) and blob.end() < len(text):  # step 4
             position = blob.end()
         else:
             return text[position:], has_leader  # step 5: until neither matches
-
-
-def _is_no_forward(blob: re.Match[str]) -> bool:
-    return not blob[0].lower().startswith("[fwd:")
 
 
 def reply_subject(subject: str) -> str:

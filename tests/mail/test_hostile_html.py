@@ -10,12 +10,7 @@ from mailbox_appliance.mail.html.analysis import extract_visible
 @pytest.mark.parametrize(
     "html",
     [
-        "<div style='color:red'>" * 50_000,
         "<div style='font-size:0'>" * 20_000 + "x" + "</div>" * 20_000,
-        "<p><b><i><u style=color:red>" * 4_000,
-        ("<font color=red><div>" * 900 + "</font>" * 900 + "</div>" * 900) * 3,
-        "<table><tr><td style='color:red'>" * 10_000,
-        "<svg>" * 100_000,
         f"<style>{'.x{display:block}' * 10_000}</style>{'<p class=x>' * 10_000}",
         f"<style>{''.join(f'.x.y{number}{{color:red}}' for number in range(8_000))}</style>"
         + "".join(f"<p class='x z{number}'>" for number in range(8_000)),
@@ -26,13 +21,11 @@ from mailbox_appliance.mail.html.analysis import extract_visible
         f"<style>{''.join(f'.a{number} i{{color:red}}' for number in range(4_000))}</style>" + "<p><i>x</i>" * 8_000,
         "<style>div i{color:red}</style>" + "<div>" * 1_990 + "<b><i>x</i></b>" * 10_000,
         f"<style>{'i,' * 100_000}i{{display:none}}</style><i>x</i>",
-        "<a><p>x" * 20_000,
         f"<style>{'/*' * 200_000}</style>",
         f"<style>{'@media screen{' * 20_000}</style>",
         f"<p style='{'x:(' * 200_000}'>",
         f"<p style='{'color:red;' * 50_000}'>",
         f"<p class='{' '.join(map(str, range(100_000)))}' style=color:red>",
-        "\u200b" * 500_000 + "x\ufe0f" * 100_000,
         f"<style>{'p:last-child{color:red}' * 10_000}</style>{'<p class=x>x' * 10_000}",
         f"<style>{'a,' * 3_000}a{{{''.join(f'&.b{number}{{color:red}}' for number in range(3_000))}}}</style><p>x",
         f"<style>{'a{b{c{d{e{f{display:none}}}}}}' * 10_000}</style><p>x",
@@ -49,7 +42,7 @@ from mailbox_appliance.mail.html.analysis import extract_visible
         "<p style='color:oklch(1 0 0)'>x" * 50_000,
         "<table>" + "<col span=1000 style=visibility:collapse>" * 5_000 + "<tr>" + "<td colspan=1000>x" * 5_000,
     ],
-    ids=range(35),
+    ids=range(28),
 )
 def test_a_lot_of_malice_takes_no_time(html: str) -> None:
     start = time.process_time()

@@ -8,7 +8,7 @@ from turbohtml import Element
 
 from mailbox_appliance.mail import invisible_characters
 from mailbox_appliance.mail.html import css_parser
-from mailbox_appliance.mail.html.reader import Attributes, read_visible
+from mailbox_appliance.mail.html.reader import Attributes, Writer, read_visible
 
 #: Elements without content (HTML 13.1.2).
 VOID_ELEMENTS = frozenset({"br", "hr", "img", "wbr"})
@@ -42,7 +42,7 @@ def to_visible_html(html: str, hidden: Counter[str]) -> str:
     return "".join(writer.pieces)
 
 
-class _VisibleHtmlWriter:
+class _VisibleHtmlWriter(Writer):
     """Writes visible content as HTML."""
 
     def __init__(self) -> None:
@@ -68,10 +68,6 @@ class _VisibleHtmlWriter:
         """Write text."""
         self.pieces.append(escape(words, quote=False))
 
-    def is_full(self) -> bool:
-        """Never: all content is written."""
-        return False
-
 
 def safe_attribute(name: str, value: str) -> str:
     """Return the attribute's value if it is safe, or the safe part of it; otherwise an empty text."""
@@ -91,10 +87,6 @@ def _safe_style(value: str) -> str:
     found = (
         f"{name}: {given}"
         for name, given, _ in css_parser.parse_declarations(value)
-        if name in _STYLES and _is_plain_value(given)
+        if name in _STYLES and (_PLAIN_VALUE.fullmatch(given) or _COLOUR_VALUE.fullmatch(given))
     )
     return "; ".join(found)
-
-
-def _is_plain_value(value: str) -> bool:
-    return bool(_PLAIN_VALUE.fullmatch(value) or _COLOUR_VALUE.fullmatch(value))

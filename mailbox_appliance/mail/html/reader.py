@@ -4,10 +4,10 @@ Only the child process that parses mail imports this module: the library that bu
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from turbohtml import Comment, Element, Node, Text, parse
 
@@ -35,20 +35,24 @@ _MOST_COLUMNS = 1_000  # HTML 4.9.11
 _DIGITS = re.compile(r"\s*\d{1,6}")
 
 
-class Writer(Protocol):
+class Writer(ABC):
     """Receives the visible tags and texts of HTML in order. Each `open` has its `close`."""
 
+    @abstractmethod
     def open(self, name: str, attributes: Attributes, element: Element) -> None:
-        """An element opens."""
+        """Write the start of an element."""
 
+    @abstractmethod
     def close(self, name: str) -> None:
-        """An element closes."""
+        """Write the end of an element."""
 
+    @abstractmethod
     def text(self, words: str) -> None:
-        """Text without invisible characters."""
+        """Write text, which has no invisible characters."""
 
     def is_full(self) -> bool:
         """Whether no more is needed."""
+        return False
 
 
 def read_visible(html: str, writer: Writer, hidden: Counter[str]) -> None:

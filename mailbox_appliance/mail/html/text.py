@@ -8,7 +8,7 @@ from html import escape
 from turbohtml import Element, Markdown, parse
 
 from mailbox_appliance.mail.html.hidden_text import safe_attribute
-from mailbox_appliance.mail.html.reader import Attributes, read_visible
+from mailbox_appliance.mail.html.reader import Attributes, Writer, read_visible
 
 _ENOUGH_FOR_PREVIEW = 600  # characters of the sender's text
 _SPACES = re.compile(r"[ \t\r\n\f\u00a0]+")
@@ -48,7 +48,7 @@ def to_preview_text(html: str) -> str:
 
 
 @dataclass
-class TextWriter:
+class TextWriter(Writer):
     """Writes visible content as plain text."""
 
     pieces: list[str] = field(default_factory=list)
@@ -58,10 +58,6 @@ class TextWriter:
     quoted: int = 0
     lists: list[int] = field(default_factory=list)  # the number of the last item; -1 in a list without numbers
     links: list[tuple[str, int]] = field(default_factory=list)  # address, and the number of pieces before it
-
-    def is_full(self) -> bool:
-        """Never: all content is written."""
-        return False
 
     def open(self, name: str, attributes: Attributes, element: Element) -> None:  # noqa: ARG002
         """Write the start of an element."""
@@ -217,7 +213,7 @@ def to_markdown(html: str, hidden: Counter[str]) -> str:
     return parse("".join(writer.pieces)).to_markdown(_MARKDOWN).replace(_UNDERSCORE, "_")
 
 
-class _SemanticWriter:
+class _SemanticWriter(Writer):
     """Writes visible content as HTML that has nothing but the elements of Markdown.
 
     Other blocks become line breaks, as in plain text. A table stays one only if it has header cells and no other table
@@ -236,10 +232,6 @@ class _SemanticWriter:
         self._headings = self._preformatted = 0  # open elements
         self._tables: list[int] = []  # the number of columns of each open table; 0 if it does not stay one
         self._cells = 0  # in the current row
-
-    def is_full(self) -> bool:
-        """Never: all content is written."""
-        return False
 
     def open(self, name: str, attributes: Attributes, element: Element) -> None:
         """Write the start of an element."""
