@@ -255,6 +255,7 @@ _SUPPORTED = re.compile(r"@supports\s*+\(?\s*+(not\s*+)?\(\s*+([\w-]+\s*+:[^()]+
 #: Blocks whose rules may apply or not: the appliance does not know the size of boxes or changes over time.
 _DOUBTFUL_AT_RULES = {name: name for name in ("@container", "@scope", "@starting-style", "@when", "@else")}
 _PSEUDO = re.compile(r"::?(first-line|first-letter|before|after|details-content)\s*\Z", re.I)
+_NAMES, _NOT_PLAIN = re.compile(r"[.#]([\w-]+)"), re.compile(r"[:\\\[]")
 _LETTER_PROPERTIES = frozenset({"color", "-webkit-text-fill-color"})
 _PAINTED_PROPERTIES = frozenset({"background-color", "background-image"})
 #: Names for warnings that concern all text of a mail.
@@ -276,6 +277,7 @@ class StyleRule:
     important: Declared
     hides: bool
     doubt: str = ""  # why it is unknown whether it applies
+    names: frozenset[str] = frozenset()  # classes and IDs in lower case without which it matches nothing
 
 
 def find_sheets(tree: Document) -> Iterator[str]:
@@ -443,7 +445,9 @@ class RuleIndex:
                 self.unjudged.add(SELECTOR_DOUBT)
             return
         order = (place.layer, weight, self.count)
-        self.rules.append(StyleRule(selector, order, usual, important, hides, place.doubt or doubt))
+        is_plain = _NOT_PLAIN.search(selector) is None
+        names = frozenset(name.lower() for name in _NAMES.findall(selector)) if is_plain else frozenset[str]()
+        self.rules.append(StyleRule(selector, order, usual, important, hides, place.doubt or doubt, names))
 
     def match(self, tree: Document) -> tuple[Mapping[Element, Sequence[StyleRule]], frozenset[str]]:
         """Return the rules that apply to each element, and names for warnings about all text. Elements without rules
@@ -456,7 +460,11 @@ class RuleIndex:
         found: defaultdict[Element, list[StyleRule]] = defaultdict(list)
         cost, left = _matching_cost(tree) if self.rules else 0, _MOST_COMPARISONS
         is_over = self.count >= _MOST_RULES_AT_ALL
+        named = tree.select("[class], [id]") if self.rules else []
+        present = {word for each in named for word in f"{each.attr('class')} {each.attr('id')}".lower().split()}
         for rule in self.rules:
+            if not present.issuperset(rule.names):
+                continue
             left -= cost
             if left < 0:
                 is_over |= rule.hides
@@ -465,7 +473,7 @@ class RuleIndex:
             left -= _COST_OF_MATCH * len(elements)
             for element in elements:
                 found[element].append(rule)
-        for element in tree.select("[class], [id]") if is_over else ():
+        for element in named if is_over else ():
             found[element].append(_LEFT_OUT_RULE)
         return found, frozenset(self.unjudged | ({SELECTOR_DOUBT} if is_over else set()))
 
