@@ -390,7 +390,7 @@ def _colour_reader(name: str) -> PropertyReader:
 
 
 def _background(value: str) -> Mapping[str, object] | None:
-    """Of several layers, the last one has the color."""
+    """The last one of several layers has the color."""
     colour: object = css_values.TRANSPARENT
     sizes = _SIZE.findall(_CALLS.sub(" ", value))
     covers = all(size in ("auto", "cover", "contain", "100%") for size in sizes)
