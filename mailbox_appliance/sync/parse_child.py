@@ -10,7 +10,7 @@ each request with one block, which is empty if it failed. Requests and answers a
 
 It uses no store and no server, and ends when its stdin ends. It runs at low priority. Where the system supports that,
 its memory and the processor time for each body are limited. Beyond either limit the answer is the text between the HTML
-tags.
+tags, or the process ends.
 """
 
 import os
@@ -42,6 +42,8 @@ from mailbox_appliance.model.messages import ParsedMessage
 NUMBER = struct.Struct(">I")
 #: Seconds of processor time for one body, and the minimum after many expensive ones.
 DEADLINE, SHORTEST_DEADLINE = 2.0, 0.125
+#: Seconds of processor time after the deadline for a call of a C library that cannot be interrupted.
+MOST_UNINTERRUPTED = 0.5
 #: Bytes of address space. Ordinary batches need less than a third.
 MOST_MEMORY = 512 << 20
 #: Seconds of processor time for one message above which the deadline halves, and below which it doubles again.
@@ -126,13 +128,19 @@ else:
             resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
 
     def _run_within(seconds: float, work: Callable[[], T]) -> T:
-        """Return the result of `work`. Raises _DeadlinePassed if it takes more than `seconds` of processor time."""
+        """Return the result of `work`. Raises _DeadlinePassed if it takes more than `seconds` of processor time.
+
+        A single call of a C library cannot be interrupted. If one continues after the deadline, SIGVTALRM, which has no
+        handler, ends this process.
+        """
         signal.signal(signal.SIGPROF, _pass_deadline)
         try:
             signal.setitimer(signal.ITIMER_PROF, seconds)
+            signal.setitimer(signal.ITIMER_VIRTUAL, seconds + MOST_UNINTERRUPTED)
             return work()
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:

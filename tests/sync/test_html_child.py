@@ -96,6 +96,27 @@ def test_a_body_whose_child_ends_is_the_text_of_its_tags(end: signal.Signals, mo
         readers.close()
 
 
+@pytest.mark.parametrize(
+    ("sheet", "content"),
+    [
+        (".q b{display:none}", f"<div class='{'a ' * 500_000}'>" + "<b></b>" * 100_000),
+        ("[title*=aaab] b{display:none}", f"<div title='{'a' * 1_000_000}'>" + "<b></b>" * 100_000),
+    ],
+)
+def test_a_selector_whose_match_cannot_be_interrupted_ends_the_child_in_time(
+    sheet: str, content: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    page = f"<style>{sheet}</style>{content}<b class=q></b>"
+    sources = [f"Content-Type: text/html\r\n\r\n{each}".encode() for each in (page, "<p>other</p>")]
+    parser = parsers.Parsers(patience=300.0)
+    try:
+        hostile, other = parser.begin(sources).result()
+    finally:
+        parser.close()
+    assert [record.__dict__["code"] for record in caplog.records] == [-signal.SIGVTALRM]
+    assert (hostile.snippet, other.snippet) == ("", "other")
+
+
 @pytest.mark.slow
 def test_the_service_does_not_grow() -> None:
     readers = HtmlReaders(4)
