@@ -187,6 +187,8 @@ UNJUDGED: dict[str, list[str]] = {
     ":nth-child()": [sheet("p:nth-child(1 of p){display:none}", "<div><p>X</p></div>")],
     "selector": [
         sheet(f"p{':not(.a)' * 80}{{display:none}}", "<p>X</p>"),
+        sheet("@namespace x url(a);p:not(x|p){display:none}", "<p>X</p>"),
+        sheet("@namespace x url(a);x|p{display:none}", "<p>X</p>"),
     ],
     "@font-face": [sheet("@font-face{font-family:a;src:local(monospace);size-adjust:0%}p{font-family:a}", "<p>X</p>")],
     "details": [

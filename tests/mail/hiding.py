@@ -44,6 +44,7 @@ HIDDEN: dict[str, list[str]] = {
         sheet("@layer a{p{display:none}}", "<p>X</p>"),
         sheet("p+i{display:none}", "<p></p><i>X</i>"),
         sheet("p~i{display:none}", "<p></p><b></b><i>X</i>"),
+        sheet("p:empty+i{display:none}", "<p></p><i>X</i>"),
         sheet("p+b~i{display:none}", "<p></p><b></b><u></u><i>X</i>"),
         sheet("div > p + p i{display:none}", "<div><p></p><p><b><i>X</i></b></p></div>"),
         sheet("i:first-child{display:none}", "<p><i>X</i></p>"),

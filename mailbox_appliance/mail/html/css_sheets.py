@@ -193,9 +193,10 @@ _PSEUDO_CLASS = re.compile(
     rf"""(\[(?:[^\]"']|"[^"]*+"|'[^']*+')*+\]|\\.)|(::?)([\w-]++)(?:{_NESTED_ARGUMENT})?""", re.S
 )
 _COMBINATOR = re.compile(r"\s*[>+~]\s*|\s+")
+_NAMESPACE = re.compile(r"(?<![*\\])\|(?!=)")  # a bar in a quoted value looks like one as well
 _MATCHING_CLASSES = {"matches": "is", "-webkit-any": "is", "is": "is", "where": "where", "not": "not"}
 _LINK_CLASSES = frozenset({"link", "any-link", "-webkit-any-link"})
-_POSITION_CLASSES = frozenset({"first-child", "first-of-type", "nth-child", "nth-of-type", "root"})
+_POSITION_CLASSES = frozenset({"first-child", "first-of-type", "nth-child", "nth-of-type", "root", "empty"})
 _VAGUE_CLASSES = frozenset({
     "last-child", "last-of-type", "only-child", "only-of-type", "nth-last-child", "nth-last-of-type", "has",
     "lang", "dir", "checked", "default", "defined", "disabled", "enabled", "host", "in-range", "indeterminate",
@@ -208,10 +209,12 @@ def prepare_selector(written: str) -> tuple[str, str]:
     """Return a selector as the parser of HTML can match it, and the first condition in it that cannot be judged. That
     condition counts as met; its name is empty if there is none.
 
-    Raises ValueError for a selector that is too long or has too many parts.
+    Raises ValueError for a selector that is too long, has too many parts or may name a namespace.
     """
     if len(written) > _LONGEST_SELECTOR or len(_COMBINATOR.split(written.strip())) > _MOST_PARTS:
         raise ValueError("too long")
+    if _NAMESPACE.search(written):
+        raise ValueError("namespace")
     if ":" not in written:
         return written, ""
     doubts: list[str] = []

@@ -199,7 +199,7 @@ _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _BLOCKS = _HEADINGS | {"ul", "ol", "li", "blockquote", "pre", "p"}
 _OF_TABLES = frozenset({"table", "thead", "tbody", "tfoot", "tr", "th", "td"})
 _MOST_PADDING = 10  # times as many cells as a table has, so that all rows are of one length
-_UNSAFE_IN_LINK = re.compile(r"[\s<>()\[\]\\`*_\x00-\x1f\x7f]")
+_UNSAFE_IN_LINK = re.compile(r"[\s<>()\[\]\\`*_\x00-\x1f\x7f\ufdd0]")
 _INSIDE_WORD = re.compile(r"(?<=[^\W_])_(?=[^\W_])")
 _UNDERSCORE = "\ufdd0"  # a noncharacter for `_` inside a word, which needs no escape
 
@@ -322,6 +322,7 @@ class _SemanticWriter(Writer):
 
     def text(self, words: str) -> None:
         """Write text."""
+        words = words.replace(_UNDERSCORE, "\ufffd")
         if not self._preformatted:
             words = _INSIDE_WORD.sub(_UNDERSCORE, _SPACES.sub(" ", words))
         is_blank = words.isspace()

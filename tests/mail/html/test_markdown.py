@@ -45,6 +45,7 @@ LINK = "https://x.example"
             "1. no list<br># no heading<br>- no item<br>> no quote",
             "1\\. no list  \n\\# no heading  \n\\- no item  \n\\> no quote",
         ),
+        ("\ufdd0a\ufdd0 <a href='http://x/\ufdd0b\ufdd0'>c</a>", "\ufffda\ufffd [c](http://x/%EF%B7%90b%EF%B7%90)"),
         ("*a* _b_ snake_case [x](y) &lt;i> &amp;amp; \\", "\\*a\\* \\_b\\_ snake_case \\[x\\](y) \\<i> \\&amp; \\\\"),
         ("<img src='http://track.example/p.gif'><img alt='A cat' src=x>", "A cat"),
         ("<head><title>t</title></head><style>p{}</style><script>'</p>'</script>x", "x"),
