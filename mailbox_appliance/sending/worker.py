@@ -2,7 +2,7 @@
 
 Threads start as needed and end when idle, except for one. Their number is limited. `Queue` has lower limits for the
 mailboxes of one server and for each mailbox, so that a stalled server delays only its own mailboxes. Operations that a
-request waits for come before scheduled ones.
+request waits for come before scheduled ones, which never use all threads.
 """
 
 import heapq
@@ -32,13 +32,17 @@ from mailbox_appliance.store.database import DATABASE_ERRORS
 # --- The queue of operations that wait to be sent. Pure: no threads, no network, no clock ---
 #
 # Each mailbox has two lines: operations that a request waits for, and scheduled ones. The first of a line may start as
-# soon as its server and its mailbox have a free place. Lines of the first kind have priority; the others take turns.
+# soon as its server and its mailbox have a free place. Lines of the first kind have priority; the others take turns,
+# and leave places free: a server that does not answer holds what was scheduled there for minutes.
 
 
 MOST_PER_SERVER = 16
 MOST_PER_ACCOUNT = 2
-#: Of these, how many a mailbox uses for scheduled messages, so that a request always finds a place.
+# Of all threads and of these places, how many scheduled messages use, so that they never keep a request waiting.
+MOST_SCHEDULED = 36
+MOST_SCHEDULED_PER_SERVER = 12
 MOST_SCHEDULED_PER_ACCOUNT = 1
+_SCHEDULED = ("scheduled", "all")
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,13 @@ class Line:
 
     @cached_property
     def limits(self) -> Mapping[tuple[str, str], int]:
-        """The most deliveries in progress, for the server and for the mailbox of this line."""
-        scheduled = {("scheduled", self.account_id): MOST_SCHEDULED_PER_ACCOUNT} if self.is_scheduled else {}
-        return {("server", self.server): MOST_PER_SERVER, ("mailbox", self.account_id): MOST_PER_ACCOUNT, **scheduled}
+        """The most deliveries in progress, for the server and for the mailbox of this line, and the most scheduled."""
+        found = {("server", self.server): MOST_PER_SERVER, ("mailbox", self.account_id): MOST_PER_ACCOUNT}
+        if self.is_scheduled:
+            found[_SCHEDULED] = MOST_SCHEDULED
+            found["scheduled server", self.server] = MOST_SCHEDULED_PER_SERVER
+            found["scheduled mailbox", self.account_id] = MOST_SCHEDULED_PER_ACCOUNT
+        return found
 
 
 class Waiting(Protocol):
@@ -133,7 +141,12 @@ class Queue(Generic[T]):
         """Yield the lines whose first delivery may start, those with priority first. `taken`: the deliveries in
         progress; the caller may change it while it iterates.
         """
-        return (line for lines in self._lines.values() for line in lines if _has_room(line, taken))
+        for lines in self._lines.values():
+            for line in lines:
+                if line.is_scheduled and taken[_SCHEDULED] >= MOST_SCHEDULED:
+                    return  # no other line can start either
+                if _has_room(line, taken):
+                    yield line
 
     def _bring_back(self, now: float) -> None:
         while self._put_off and self._put_off[0][0] <= now:

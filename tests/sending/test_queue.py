@@ -67,8 +67,10 @@ def many(make: object, count: int, *, mailboxes: int, servers: int = 1) -> list[
         (many(now_waiting, 9, mailboxes=1), worker.MOST_PER_ACCOUNT),
         (many(now_waiting, 50, mailboxes=50), worker.MOST_PER_SERVER),
         (many(scheduled, 9, mailboxes=1), worker.MOST_SCHEDULED_PER_ACCOUNT),
+        (many(scheduled, 50, mailboxes=50), worker.MOST_SCHEDULED_PER_SERVER),
+        (many(scheduled, 50, mailboxes=50, servers=50), worker.MOST_SCHEDULED),
     ],
-    ids=["of a mailbox", "of a server", "scheduled of a mailbox"],
+    ids=["of a mailbox", "of a server", "scheduled of a mailbox", "scheduled of a server", "scheduled"],
 )
 def test_bounds(waiting: Queue[One], ones: list[One], bound: int) -> None:
     fill(waiting, *ones)
@@ -80,7 +82,15 @@ def test_bounds(waiting: Queue[One], ones: list[One], bound: int) -> None:
 
 
 def test_the_bounds_leave_room_for_others() -> None:
-    assert worker.MOST_SCHEDULED_PER_ACCOUNT < worker.MOST_PER_ACCOUNT < worker.MOST_PER_SERVER
+    assert worker.MOST_SCHEDULED_PER_ACCOUNT < worker.MOST_PER_ACCOUNT < worker.MOST_PER_SERVER < worker.MOST_THREADS
+    assert worker.MOST_SCHEDULED_PER_SERVER < worker.MOST_SCHEDULED
+
+
+def test_what_somebody_waits_for_starts_while_servers_stall_on_scheduled_ones(waiting: Queue[One]) -> None:
+    fill(waiting, *many(scheduled, 96, mailboxes=96, servers=6))
+    assert len(take_all(waiting)) < worker.MOST_THREADS
+    fill(waiting, now_waiting("x", server="s0:25"), now_waiting("y", server="free:25"))
+    assert take_all(waiting) == [now_waiting("x", server="s0:25"), now_waiting("y", server="free:25")]
 
 
 def test_both_kinds_share_the_places_of_a_mailbox(waiting: Queue[One]) -> None:
