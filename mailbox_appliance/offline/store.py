@@ -24,6 +24,7 @@ from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.enrolment import CreateFirstAdminRequest, add_first_admin
 from mailbox_appliance.operations.operation import LOCAL, Caller, Operation
 from mailbox_appliance.operations.store import StoreMigration, store_overview
+from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.backup import backups
 from mailbox_appliance.store.backup.files import BACKUPS_FOLDER
@@ -63,9 +64,13 @@ def open_store(data_dir: Path, passphrase: str | None = None, progress: Progress
 
 @contextmanager
 def _open_appliance(
-    data_dir: Path, passphrase: str | None = None, progress: Progress | None = None
+    data_dir: Path,
+    passphrase: str | None = None,
+    progress: Progress | None = None,
+    *,
+    options: Settings | None = None,
 ) -> Iterator[Appliance]:
-    options = settings.load(data_dir / "config.toml")
+    options = options or settings.load(data_dir / "config.toml")
     with open_store(data_dir, passphrase, progress) as store:
         yield Appliance(data_dir, options, store=store)
 
@@ -110,6 +115,8 @@ _OPERATIONS: dict[str, Operation[..., Any]] = {
     "rotate_certificate": https.rotate,
     "verify_audit": audit.verify_events,
 }
+#: Use no settings, so they also work beside a config.toml that is not valid.
+_WITHOUT_SETTINGS = ("create_backup", "verify_audit")
 #: Create a store if there is none, since its audit log records the change.
 _CREATING = ("update_https", "put_certificate", "rotate_certificate")
 
@@ -131,7 +138,8 @@ def call(
     request = {} if body is None else {body.name: convert_body(dict(given or {}), body.type)}
     if name not in _CREATING or given == {"enabled": False}:
         require_store(data_dir)
-    with _open_appliance(data_dir, passphrase, progress) as appliance:
+    options = settings.load(environment={}) if name in _WITHOUT_SETTINGS else None
+    with _open_appliance(data_dir, passphrase, progress, options=options) as appliance:
         appliance.exclusive_job.on_progress = progress
         answer = operation.run(appliance, Caller(LOCAL, is_operator=True), request)
         return to_envelope(answer.data, (*upgrade_warnings(appliance.store.upgraded), *answer.warnings))

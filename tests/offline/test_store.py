@@ -1,4 +1,4 @@
-"""Every command that opens a store of an older release reports the upgrade."""
+"""Commands that open a store by themselves: all report an upgrade; some need no valid configuration."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,3 +37,11 @@ def test_what_the_upgrade_itself_answers(folder: Path) -> None:
     foreseen, answer = store.dry_run_upgrade(folder), store.upgrade(folder)
     assert len(answer["warnings"]) == 1
     assert answer["warnings"] == foreseen["warnings"]
+
+
+@pytest.mark.parametrize("name", ["create_backup", "verify_audit"])
+@pytest.mark.parametrize("content", ["[server", "[server]\nnonsense = 1\n"])
+def test_a_backup_and_the_audit_log_need_no_valid_configuration(tmp_path: Path, name: str, content: str) -> None:
+    with store.open_store(tmp_path):
+        (tmp_path / "config.toml").write_text(content)
+    assert store.call(tmp_path, name)["data"]
