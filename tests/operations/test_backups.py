@@ -297,6 +297,11 @@ def test_the_operator_makes_lists_and_verifies_and_takes_nothing_away(operator: 
         assert operator.ask(*call.split(" ")).refusal == (401, "unauthenticated")
 
 
+def test_only_the_whole_secret_is_the_operators(operator: CheckedClient) -> None:
+    for wrong in (operator.token[:-1], operator.token + "x", operator.token.upper(), "ü", "None", ""):
+        assert operator.ask("GET", PATH, token=wrong).refusal == (401, "unauthenticated")
+
+
 def test_where_nobody_serves_there_is_no_operator(operator: CheckedClient) -> None:
     operator.appliance.operator_secret = None
     for token in (operator.token, "None", ""):
