@@ -275,6 +275,12 @@ def test_a_forged_manifest(file: Path, change: Callable[[dict[str, Any]], object
     assert outcome(file, OTHER) is error
 
 
+def test_one_without_a_database_is_none(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.mbxbackup", content={"config.toml": b"text"})
+    with pytest.raises(BackupAltered, match="contradicts itself"):
+        read_manifest(file)
+
+
 def test_a_passphrase_that_would_take_the_machine(tmp_path: Path) -> None:
     file = written(tmp_path / "a", passphrase=PASSPHRASE)
     forged(file, lambda manifest: manifest["slots"][0].update(m=1 << 30))
