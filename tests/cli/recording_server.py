@@ -70,10 +70,11 @@ class RecordingServer:
         return waiting.pop(0) if len(waiting) > 1 else waiting[0]
 
     def wait_for(self, line: str, seconds: float = 20) -> None:
-        """Wait until a request with this method and target below /api/v1 has been answered twice."""
+        """Wait until a request with this method and target below /api/v1 was answered twice, or the server stops."""
         method, target = line.split(" ")
         until = time.monotonic() + seconds
-        while [(asked.method, asked.target) for asked in self.asked].count((method, "/api/v1" + target)) < 2:
+        awaited = (method, "/api/v1" + target)
+        while not self.stopping.is_set() and sum((each.method, each.target) == awaited for each in self.asked) < 2:
             assert time.monotonic() < until, f"nobody asks {line}"
             self.stopping.wait(0.01)
 
@@ -107,7 +108,7 @@ def _handler(server: RecordingServer) -> type[BaseHTTPRequestHandler]:
                 server.wait_for(canned.after)
             if canned.silent:
                 server.stopping.wait(20)
-            elif not canned.drop:
+            elif not canned.drop and not (canned.after and server.stopping.is_set()):
                 self._write(canned)
 
         def _write(self, canned: Canned) -> None:

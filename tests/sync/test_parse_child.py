@@ -3,6 +3,7 @@
 import gc
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,6 +16,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no deadline wit
 
 SHEET = f"<style>{'.qa .b>.c~.d+.e{color:red}' * 20_000}</style>"
 HIDDEN = f"{SHEET}<p style='display:none'>HIDDENINSTR</p>{'<p>x</p>' * 3_000}"
+
+
+@pytest.fixture(autouse=True)
+def _no_callbacks() -> Iterator[None]:
+    """Let no library of the tests run code at each garbage collection: a deadline that passes there would be lost."""
+    callbacks, gc.callbacks[:] = list(gc.callbacks), []
+    yield
+    gc.callbacks[:] = callbacks
 
 
 def taking(seconds: float) -> str:
