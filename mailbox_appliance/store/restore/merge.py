@@ -329,7 +329,7 @@ _SENT_ON = " UNION ALL ".join(
 )
 
 
-def _find_relation(database: Database, *, is_pre_restore: bool) -> tuple[Relation, int | None]:
+def _find_relation(database: Database, *, is_pre_restore: bool, is_upgraded: bool) -> tuple[Relation, int | None]:
     """Return how the present store is related to the backup, and the number of the last row of the backup's log, if the
     present log begins with that log.
 
@@ -337,7 +337,7 @@ def _find_relation(database: Database, *, is_pre_restore: bool) -> tuple[Relatio
     """
     if not _are_related(database):
         return "stranger", None
-    common = _last_common_row(database)
+    common = _last_common_row(database, is_upgraded=is_upgraded)
     if common is None or database.value(f"{_SENT_ON} LIMIT 1") is not None:
         return "forked", common
     if is_pre_restore and database.row(_NEXT, (common,)) == ("backup.restore", "success"):
@@ -353,13 +353,13 @@ def _are_related(database: Database) -> bool:
     return database.row(_SAME_MEMBER) is not None
 
 
-def _last_common_row(database: Database) -> int | None:
+def _last_common_row(database: Database, *, is_upgraded: bool) -> int | None:
     number, action = database.row(_LAST) or (0, "")
     if database.value(_BEGINS_WITH, (number,)):
         return int(number)
     # An old backup is upgraded while it is unpacked, which adds a row; the present store may have its own row of an
     # upgrade.
-    if action == "store.upgrade" and database.value(_BEGINS_WITH, (number - 1,)):
+    if is_upgraded and action == "store.upgrade" and database.value(_BEGINS_WITH, (number - 1,)):
         return int(number - 1)
     return None
 
@@ -407,6 +407,7 @@ def merge_present(
     now: datetime,
     *,
     is_pre_restore: bool = False,
+    is_upgraded: bool = False,
     leave_log: bool = False,
 ) -> MergeResult:
     """Merge the present store into a restored one, in a single durable transaction. Both must open with `key`.
@@ -416,10 +417,11 @@ def merge_present(
     - now: the time of the restore. A delivery that was due before it becomes uncertain if the present store does not
       show what happened to it.
     - is_pre_restore: the backup was made by a restore, of the store that it replaced.
+    - is_upgraded: the restored store was upgraded while it was unpacked.
     - leave_log: leave a write-ahead log of the present store untouched.
     """
     with _attach_present(database, present, key, leave_log), database.transaction(durable=True):
-        relation, common = _find_relation(database, is_pre_restore=is_pre_restore)
+        relation, common = _find_relation(database, is_pre_restore=is_pre_restore, is_upgraded=is_upgraded)
         for name in _HTTPS_SETTINGS:
             _copy_setting(database, name)
         if relation == "stranger":

@@ -74,6 +74,8 @@ class PreparedRestore:
     present_opens: bool
     #: Whether the backup was made by a restore, of the store that it replaced.
     is_pre_restore: bool = False
+    #: Whether the backup has an older format, and was upgraded while it was unpacked.
+    is_upgraded: bool = False
     #: Warnings of the upgrade of the store in the backup.
     warnings: tuple[str, ...] = ()
     #: Whether the present certificate stays, and that of the backup is left out.
@@ -133,10 +135,14 @@ def prepare_from_container(
         except BaseException:
             swap.discard(folder)
             raise
-    of, is_known = container.manifest, present is not None
-    keys, is_pre_restore = (made.key, made.slots), of.reason == "pre-restore"
+    of = container.manifest
     return PreparedRestore(
-        folder, making, key_file, of.id, made.summary, *keys, is_known, is_pre_restore, made.warnings, keeps_certificate
+        *(folder, making, key_file, of.id, made.summary, made.key, made.slots),
+        present_opens=present is not None,
+        is_pre_restore=of.reason == "pre-restore",
+        is_upgraded=of.format < format_5.NUMBER,
+        warnings=made.warnings,
+        keeps_certificate=keeps_certificate,
     )
 
 
@@ -205,7 +211,10 @@ def _merge_present(database: Database, prepared: PreparedRestore, clock: Clock, 
     leave_log = leave_present and wal_path(present).exists()
     try:
         return merge_present(
-            database, present, prepared.key, clock.now(), is_pre_restore=prepared.is_pre_restore, leave_log=leave_log
+            *(database, present, prepared.key, clock.now()),
+            is_pre_restore=prepared.is_pre_restore,
+            is_upgraded=prepared.is_upgraded,
+            leave_log=leave_log,
         )
     except (apsw.CorruptError, apsw.NotADBError):  # Damage may be the reason for the restore.
         log.exception("restore_without_merge")
