@@ -116,7 +116,9 @@ def decode_json_sequence(content: bytes, name: str, most: int | None = None) -> 
 
     found: list[Any] = []
     with _explain_decode_errors(name):
-        decoder = json.JSONDecoder(object_pairs_hook=_unique_object, parse_constant=_refuse_constant)
+        decoder = json.JSONDecoder(
+            object_pairs_hook=_unique_object, parse_int=_parse_integer, parse_constant=_refuse_constant
+        )
         text = content.decode().rstrip(_SPACES)
         end = _begin_of_value(text, 0)
         while end < len(text):
@@ -161,6 +163,13 @@ def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"{name!r} occurs twice in an object")
         found[name] = value
     return found
+
+
+def _parse_integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError as error:  # more digits than Python converts
+        raise ValueError("a number has too many digits") from error
 
 
 def _refuse_constant(name: str) -> Any:

@@ -43,6 +43,7 @@ NO_OBJECT: list[tuple[bytes, str, str]] = [
     (b"{}\n{}",              "invalid_json",    "line 2, column 1"),
     (b'{"a": NaN}',          "invalid_json",    "NaN"),
     (b'{"a": 1, "a": 2}',    "invalid_json",    "'a' occurs twice"),
+    (b'{"a": ' + b"9" * 5000 + b"}", "invalid_json", "not valid JSON: a number has too many digits."),
     (b'{"a": "\xff"}',       "invalid_json",    "UTF-8"),
     (b"[" * 100_000,         "invalid_json",    "too deeply"),
     (b"[]",                  "invalid_request", "must be a JSON object"),
