@@ -47,10 +47,10 @@ systems its text is in /usr/share/common-licenses/Apache-2.0; it is also at http
 
 The program includes parts by others, which stay under their own licenses. Their unmodified sources, in the versions
 below, are available: Python packages from the Python Package Index, by name and version, and Debian libraries from its
-archive of all versions (snapshot). Among them, pystray is under the LGPL and certifi under the MPL, and you can use
-modified versions of both: name them in requirements-package.lock of the program's checkout, and build it as described
-in packaging/README.md. Of PyInstaller only the boot loader is included, which its license allows under any license of
-the program.
+archive of all versions (snapshot). Among them, certifi is under the MPL and, on Windows and macOS, pystray under the
+LGPL. You can use modified versions of both: name them in requirements-package.lock of the program's checkout, and build
+it as described in packaging/README.md. Of PyInstaller only the boot loader is included, which its license allows under
+any license of the program.
 
 Their names, followed by their texts:
 

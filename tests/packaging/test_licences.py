@@ -44,3 +44,10 @@ def test_packages_of_python_are_told_by_their_own_names() -> None:
         "Python True",
         "certifi True",
     ]
+
+
+def test_notices_name_pystray_only_for_systems_whose_packages_include_it() -> None:
+    asked = "import sys; sys.path.insert(0, sys.argv[1]); from linux import licences; print(licences._OWN)"
+    command = [sys.executable, "-c", asked, str(ROOT / "packaging")]
+    words = " ".join(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+    assert "certifi is under the MPL and, on Windows and macOS, pystray under the LGPL" in words
