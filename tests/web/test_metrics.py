@@ -15,7 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.events import SignInRejected
+from mailbox_appliance.events import BackupFailed, SignInRejected
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.metrics import DURATION_BUCKETS, METRIC_FAMILIES, METRIC_PREFIX, UNKNOWN_ROUTE, Metrics
 from tests.checked_client import CheckedClient
@@ -72,6 +72,7 @@ def test_a_backup_that_a_wrong_clock_made_is_not_the_newest(busy: Scraper, timed
 
 def test_the_values(busy: Scraper, timed: Appliance, clock: FakeClock) -> None:
     (mailbox,) = timed.store.accounts.list_ids()
+    timed.events.publish(BackupFailed("The disk is full."))
     clock.advance(60)
     values = {
         "start_time_seconds": clock.now().timestamp() - 60,
@@ -91,7 +92,7 @@ def test_the_values(busy: Scraper, timed: Appliance, clock: FakeClock) -> None:
     assert busy.value("mailboxes", status="ready") == 1
     assert busy.value("mailboxes", status="error") == 0
     assert busy.value("deliveries", status="uncertain") == 1
-    assert busy.value("backups_total", result="made") == 1
+    assert [busy.value("backups_total", result=result) for result in ("made", "failed")] == [1, 1]
     assert busy.value("members", status="active") == 2
 
 
