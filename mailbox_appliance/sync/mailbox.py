@@ -181,7 +181,7 @@ class MailboxSync:
         return Rest(max(0.0, min(left, LONGEST_IDLE)), mailbox.socket)
 
     def _begin_idle(self, session: SyncSession, follower: Follower) -> bool:
-        """Start IDLE if the server supports it. Returns whether the server already reported a change."""
+        """Start IDLE if the server supports it. Returns whether the home folder may have changed already."""
         if not follower.can_idle:
             return False
         try:
@@ -191,7 +191,7 @@ class MailboxSync:
             if fault.kind != "refused":
                 raise
             self._is_idling = follower.can_idle = False
-            return False
+            return True  # Until now, the home folder was not checked, because IDLE would have reported its changes.
 
     # --- Connecting, and faults ---
 

@@ -223,3 +223,19 @@ def test_a_server_that_refuses_idle_is_polled(
     mirror.wait_for(lambda: "new" in mirror.messages(), "the new mail")
     assert mirror.store.accounts.get(mirror.account_id).status == "ready"
     assert (proxy.accepted, proxy.count("IDLE")) == (1, 1)
+
+
+def test_mail_that_comes_before_a_server_refuses_idle_is_seen(
+    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = proxy.refusal
+
+    def refuse_after_delivery(command: str) -> str | None:
+        if command == "IDLE":
+            mail_server.deliver(user, source("new"))
+        return refusal(command)
+
+    proxy.refuse("IDLE", answer="NO Not today")
+    monkeypatch.setattr(proxy, "refusal", refuse_after_delivery)
+    mirror.start()
+    mirror.wait_for(lambda: "new" in mirror.messages(), "the new mail", 3)
