@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect
 
 from tests.console.house import House, Person
 
@@ -105,6 +105,7 @@ class Walker:
         With CONSOLE_PICTURES=FOLDER, save a picture of each state there.
         """
         page = page or self.page
+        expect(page.get_by_role("heading", level=1).first).to_be_visible()  # the files of a page may still be coming
         for scheme, rules in _SCHEMES:
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             assert not (found := self.violations(page, rules)), f"{name}, {scheme}: {found}"

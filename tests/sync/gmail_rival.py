@@ -152,9 +152,9 @@ class GmailRival:
         client, paths = self._client, self._paths
         kept = (paths["All"], paths["Trash"], paths["Junk"], paths["Sent"])
         kinds: tuple[tuple[Callable[[], object], int], ...] = (
-            (lambda: client.add_gmail_labels([uid], [name, "\\Starred"]), 4),
-            (lambda: client.remove_gmail_labels([uid], [name, "\\Inbox", "\\Starred"]), 4),
-            (lambda: client.set_gmail_labels([uid], self._chance.sample(LABELS, 2)), 2),
+            (lambda: client.add_gmail_labels([uid], [name, "\\Starred"], silent=True), 4),
+            (lambda: client.remove_gmail_labels([uid], [name, "\\Inbox", "\\Starred"], silent=True), 4),
+            (lambda: client.set_gmail_labels([uid], self._chance.sample(LABELS, 2), silent=True), 2),
             (lambda: client.add_flags([uid], [b"\\Seen", b"\\Flagged"]), 3),
             (lambda: client.set_flags([uid], [b"\\Answered"]), 2),
             (

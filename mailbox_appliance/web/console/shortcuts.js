@@ -1,6 +1,6 @@
 // @ts-check
 /** Keyboard shortcuts. They can be turned off (WCAG 2.1.4), and do nothing while the person types. */
-import { useEffect } from "./html.js";
+import { useLayoutEffect } from "./html.js";
 import { Shared } from "./shared.js";
 
 const KEPT = "mailbox-appliance.shortcuts";
@@ -13,7 +13,8 @@ isOn.watch((on) => localStorage.setItem(KEPT, on ? "on" : "off"));
 
 /** Add shortcuts while the component is shown. @param {Keys} keys @param {unknown[]} of values that change the actions */
 export function useShortcuts(keys, of) {
-  useEffect(() => {
+  // At once, so that no key is lost that is pressed as soon as the page shows its button.
+  useLayoutEffect(() => {
     active.set([...active.value, keys]);
     return () => active.set(active.value.filter((one) => one !== keys));
   }, of);
