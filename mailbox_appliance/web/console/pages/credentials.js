@@ -1,7 +1,7 @@
 // @ts-check
 /** Passwords, and tokens and links that cannot be shown again. */
 import { ApiError } from "../api.js";
-import { html, useEffect, useRef, useState } from "../html.js";
+import { html, useLayoutEffect, useRef, useState } from "../html.js";
 import { guard } from "../router.js";
 import { Dialog, sure } from "../ui/dialog.js";
 import { Field } from "../ui/form.js";
@@ -11,7 +11,7 @@ import { Snippet, Time } from "../ui/values.js";
 export function ShownOnce({ title, what, wide, onClose, children }) {
   const text = `The ${what} cannot be shown again.`;
   const isKept = useRef(false);
-  useEffect(() => guard(() => (isKept.current ? null : `${text} Leave this page without saving it?`)), []);
+  useLayoutEffect(() => guard(() => (isKept.current ? null : `${text} Leave this page without saving it?`)), []);
   const close = () => {
     isKept.current = true;
     onClose();

@@ -1,7 +1,7 @@
 // @ts-check
 /** The editor of a message. The message is saved as a draft before it is sent, and a draft is sent only once. */
 import { nameOf } from "../../accounts.js";
-import { html, useEffect, useRef, useState } from "../../html.js";
+import { html, useLayoutEffect, useRef, useState } from "../../html.js";
 import { go, guard } from "../../router.js";
 import { useShared } from "../../shared.js";
 import { sure } from "../../ui/dialog.js";
@@ -26,7 +26,7 @@ export function Composer({ start, readdress }) {
     saving.change({ ...saving.values, ...changed });
     setValues(saving.values);
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     const end = guard(() => (saving.isMoving ? null : whyStay(sending, saving.isUnsaved)));
     return () => {
       end();

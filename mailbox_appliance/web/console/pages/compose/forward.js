@@ -1,6 +1,6 @@
 // @ts-check
 /** Forwarding a message unchanged, with a comment. */
-import { html, useEffect, useState } from "../../html.js";
+import { html, useLayoutEffect, useState } from "../../html.js";
 import { guard, to } from "../../router.js";
 import { useShared } from "../../shared.js";
 import { Check, Field } from "../../ui/form.js";
@@ -25,7 +25,7 @@ export function Forward({ start: { original, title, values: nothing } }) {
     latest.values = { ...latest.values, ...changed };
     setValues(latest.values);
   };
-  useEffect(() => guard(() => whyStay(sending, isBegun(latest.values))), []);
+  useLayoutEffect(() => guard(() => whyStay(sending, isBegun(latest.values))), []);
   const ready = (/** @type {() => unknown} */ then) => () => {
     if (isAddressed(() => [...latest.values.to, ...latest.values.cc])) then();
   };
