@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.cli.main import run
 from mailbox_appliance.cli.terminal import Terminal
+from mailbox_appliance.store.store import Store
 from tests.cli.recording_server import RecordingServer
 
 
@@ -77,6 +80,23 @@ class CommandLine:
 def cli(tmp_path: Path) -> CommandLine:
     """A command line without any session."""
     return CommandLine(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed store."""
+    folder = tmp_path_factory.mktemp("template") / "data"
+    Store.open(folder).close()
+    return folder
+
+
+@pytest.fixture
+def store_cli(cli: CommandLine, template: Path) -> CommandLine:
+    """A command line on a copy of that store, without a running appliance."""
+    shutil.copytree(template, cli.data_dir, dirs_exist_ok=True)
+    cli.data_dir.chmod(0o700)
+    cli.services |= SERVICES
+    return cli
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.errors import KeychainLocked
 from mailbox_appliance.store.files import KEY_FILE
 from mailbox_appliance.store.key import read_key, read_key_file, render_key_file, wrap_with_keyring
@@ -35,23 +34,6 @@ def nothing_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"MAILBOX_APPLIANCE_{name}", raising=False)
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A closed store."""
-    folder = tmp_path_factory.mktemp("template") / "data"
-    Store.open(folder).close()
-    return folder
-
-
-@pytest.fixture
-def key_cli(cli: CommandLine, template: Path) -> CommandLine:
-    """A command line on a copy of that store."""
-    shutil.copytree(template, cli.data_dir, dirs_exist_ok=True)
-    cli.data_dir.chmod(0o700)
-    cli.services |= SERVICES
-    return cli
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +83,12 @@ def content(folder: Path) -> dict[str, tuple[int, bytes]]:
 # --- showing -------------------------------------------------------------------------------------------------------
 
 
-def test_show_tells_the_slots_and_nothing_of_the_key(key_cli: CommandLine) -> None:
-    key_cli("key", "add-passphrase", STDIN, stdin=PASSPHRASE.encode())
-    made = json.loads((key_cli.data_dir / KEY_FILE).read_bytes())
-    shown = key_cli("key", "show")
+def test_show_tells_the_slots_and_nothing_of_the_key(store_cli: CommandLine) -> None:
+    store_cli("key", "add-passphrase", STDIN, stdin=PASSPHRASE.encode())
+    made = json.loads((store_cli.data_dir / KEY_FILE).read_bytes())
+    shown = store_cli("key", "show")
     assert shown.data == {
-        "file": str(key_cli.data_dir / KEY_FILE),
+        "file": str(store_cli.data_dir / KEY_FILE),
         "storeId": made["storeId"],
         "cipher": made["cipher"],
         "slots": [{"type": "file"}, {"type": "passphrase", "kdf": "argon2id", "t": 3, "m": 65536, "p": 4}],
@@ -114,102 +96,102 @@ def test_show_tells_the_slots_and_nothing_of_the_key(key_cli: CommandLine) -> No
     secrets = {value for slot in made["slots"] for value in slot.values() if isinstance(value, str) and len(value) > 12}
     assert len(secrets) == 4
     assert not [secret for secret in secrets if secret in shown.out]
-    assert "Keep a copy of it apart" in key_cli("--format", "table", "key", "show").out
+    assert "Keep a copy of it apart" in store_cli("--format", "table", "key", "show").out
 
 
-def test_show_unlocks_nothing(key_cli: CommandLine) -> None:
-    only_passphrase(key_cli.data_dir)
-    assert [slot["type"] for slot in key_cli("key", "show").data["slots"]] == ["passphrase"]
-    (key_cli.data_dir / KEY_FILE).write_text(base64.b64encode(bytes(32)).decode())
-    assert key_cli("key", "show").data["slots"] == [{"type": "file"}]
+def test_show_unlocks_nothing(store_cli: CommandLine) -> None:
+    only_passphrase(store_cli.data_dir)
+    assert [slot["type"] for slot in store_cli("key", "show").data["slots"]] == ["passphrase"]
+    (store_cli.data_dir / KEY_FILE).write_text(base64.b64encode(bytes(32)).decode())
+    assert store_cli("key", "show").data["slots"] == [{"type": "file"}]
 
 
 # --- a passphrase --------------------------------------------------------------------------------------------------
 
 
-def test_a_passphrase_opens_the_store_in_place_of_the_one_before(key_cli: CommandLine) -> None:
-    folder = key_cli.data_dir
+def test_a_passphrase_opens_the_store_in_place_of_the_one_before(store_cli: CommandLine) -> None:
+    folder = store_cli.data_dir
     only_passphrase(folder)
     given = {"MAILBOX_APPLIANCE_PASSPHRASE": PASSPHRASE}
-    new = key_cli("key", "add-passphrase", environment={**given, "MAILBOX_APPLIANCE_NEW_PASSPHRASE": OTHER})
+    new = store_cli("key", "add-passphrase", environment={**given, "MAILBOX_APPLIANCE_NEW_PASSPHRASE": OTHER})
     assert (new.code, [slot["type"] for slot in new.data["slots"]]) == (0, ["passphrase"])
     for passphrase, code in ((PASSPHRASE, "passphrase_wrong"), (None, "passphrase_needed")):
         environment = {"MAILBOX_APPLIANCE_PASSPHRASE": passphrase or ""}
-        refused = key_cli("key", "use-file", environment=environment)
+        refused = store_cli("key", "use-file", environment=environment)
         assert (refused.code, refused.error["code"]) == (4, code)
-    assert key_cli("key", "use-file", STDIN, stdin=OTHER.encode()).code == 0
+    assert store_cli("key", "use-file", STDIN, stdin=OTHER.encode()).code == 0
     assert kinds(folder) == ["file", "passphrase"]
     assert changes_of_key(folder) == ["local", "local"]
 
 
-def test_a_passphrase_is_no_short_one_and_no_argument(key_cli: CommandLine) -> None:
-    before = content(key_cli.data_dir)
-    short = key_cli("key", "add-passphrase", STDIN, stdin=b"eleven geese"[:11])
+def test_a_passphrase_is_no_short_one_and_no_argument(store_cli: CommandLine) -> None:
+    before = content(store_cli.data_dir)
+    short = store_cli("key", "add-passphrase", STDIN, stdin=b"eleven geese"[:11])
     assert (short.code, short.error["details"][0]["path"]) == (2, "/passphrase")
-    assert "MAILBOX_APPLIANCE_NEW_PASSPHRASE" in key_cli("key", "add-passphrase").error["message"]
-    assert key_cli("key", "add-passphrase", PASSPHRASE).code == 2
-    assert content(key_cli.data_dir) == before
+    assert "MAILBOX_APPLIANCE_NEW_PASSPHRASE" in store_cli("key", "add-passphrase").error["message"]
+    assert store_cli("key", "add-passphrase", PASSPHRASE).code == 2
+    assert content(store_cli.data_dir) == before
 
 
-def test_the_passphrase_can_be_the_only_way_in(key_cli: CommandLine) -> None:
-    folder, master = key_cli.data_dir, read_key(key_cli.data_dir / KEY_FILE).master
-    only = key_cli("key", "add-passphrase", "--only", STDIN, stdin=PASSPHRASE.encode())
+def test_the_passphrase_can_be_the_only_way_in(store_cli: CommandLine) -> None:
+    folder, master = store_cli.data_dir, read_key(store_cli.data_dir / KEY_FILE).master
+    only = store_cli("key", "add-passphrase", "--only", STDIN, stdin=PASSPHRASE.encode())
     assert (only.code, [slot["type"] for slot in only.data["slots"]]) == (0, ["passphrase"])
     (warning,) = json.loads(only.out)["warnings"]
     assert "only this passphrase opens the store" in warning
     assert "`serve` reads it from" in warning
     assert base64.b64encode(master).decode() not in (folder / KEY_FILE).read_text()
-    assert key_cli("key", "use-file").error["code"] == "passphrase_needed"
+    assert store_cli("key", "use-file").error["code"] == "passphrase_needed"
     assert read_key(folder / KEY_FILE, PASSPHRASE).master == master
-    assert key_cli("key", "use-file", STDIN, stdin=PASSPHRASE.encode()).code == 0
+    assert store_cli("key", "use-file", STDIN, stdin=PASSPHRASE.encode()).code == 0
     assert kinds(folder) == ["file", "passphrase"]
 
 
-def test_a_key_that_came_as_a_credential_is_not_changed(key_cli: CommandLine, tmp_path: Path) -> None:
+def test_a_key_that_came_as_a_credential_is_not_changed(store_cli: CommandLine, tmp_path: Path) -> None:
     credentials = tmp_path / "credentials"
     credentials.mkdir()
-    (key_cli.data_dir / KEY_FILE).rename(credentials / "db-key")
-    (key_cli.data_dir / "key-place").write_text("the systemd credential db-key\n")
-    (key_cli.data_dir / "key-place").chmod(0o600)
-    before = content(key_cli.data_dir) | content(credentials)
+    (store_cli.data_dir / KEY_FILE).rename(credentials / "db-key")
+    (store_cli.data_dir / "key-place").write_text("the systemd credential db-key\n")
+    (store_cli.data_dir / "key-place").chmod(0o600)
+    before = content(store_cli.data_dir) | content(credentials)
     for words in (*(("key", *change) for change in CHANGES), ("store", "rekey"), ("store", "compact")):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("CREDENTIALS_DIRECTORY", str(credentials))
-            refused = key_cli(*words, stdin=PASSPHRASE.encode())
+            refused = store_cli(*words, stdin=PASSPHRASE.encode())
         assert (refused.code, refused.error["code"]) == (4, "key_unusable")
         assert "is a systemd credential" in refused.error["message"]
-        assert content(key_cli.data_dir) | content(credentials) == before
+        assert content(store_cli.data_dir) | content(credentials) == before
 
 
-def test_a_pipe_in_place_of_the_key_is_told(key_cli: CommandLine) -> None:
-    (key_cli.data_dir / KEY_FILE).unlink()
-    os.mkfifo(key_cli.data_dir / KEY_FILE)
+def test_a_pipe_in_place_of_the_key_is_told(store_cli: CommandLine) -> None:
+    (store_cli.data_dir / KEY_FILE).unlink()
+    os.mkfifo(store_cli.data_dir / KEY_FILE)
     for words in (("key", "show"), ("key", "use-file"), ("store", "check"), ("store", "status"), ("backup", "create")):
-        refused = key_cli(*words)
+        refused = store_cli(*words)
         if words != ("store", "status"):
             assert (refused.code, refused.error["code"]) == (4, "key_unusable")
             assert "Not a regular file" in refused.error["message"]
 
 
-def test_a_key_is_missing_only_where_a_store_is(key_cli: CommandLine) -> None:
-    missing = key_cli("key", "show", "--data-dir", str(key_cli.data_dir / "none"))
+def test_a_key_is_missing_only_where_a_store_is(store_cli: CommandLine) -> None:
+    missing = store_cli("key", "show", "--data-dir", str(store_cli.data_dir / "none"))
     assert (missing.code, missing.error["code"]) == (1, "store_unusable")
-    (key_cli.data_dir / KEY_FILE).unlink()
-    gone = key_cli("key", "show")
+    (store_cli.data_dir / KEY_FILE).unlink()
+    gone = store_cli("key", "show")
     assert (gone.code, gone.error["code"]) == (4, "key_missing")
 
 
-def test_a_passphrase_of_other_bytes_than_utf_8_is_refused(key_cli: CommandLine) -> None:
+def test_a_passphrase_of_other_bytes_than_utf_8_is_refused(store_cli: CommandLine) -> None:
     other = os.fsdecode(b"\xff\xfe bad utf8 pass")
     for words, name in ((("add-passphrase",), "NEW_PASSPHRASE"), (("use-file",), "PASSPHRASE")):
-        refused = key_cli("key", *words, environment={f"MAILBOX_APPLIANCE_{name}": other})
+        refused = store_cli("key", *words, environment={f"MAILBOX_APPLIANCE_{name}": other})
         assert (refused.code, refused.error["code"]) == (2, "invalid_request")
         assert f"MAILBOX_APPLIANCE_{name} is not valid UTF-8" in refused.error["message"]
-    assert kinds(key_cli.data_dir) == ["file"]
+    assert kinds(store_cli.data_dir) == ["file"]
 
 
-def test_serve_takes_the_passphrase_from_wherever_it_is(key_cli: CommandLine, tmp_path: Path) -> None:
-    folder, credentials = key_cli.data_dir, tmp_path / "credentials"
+def test_serve_takes_the_passphrase_from_wherever_it_is(store_cli: CommandLine, tmp_path: Path) -> None:
+    folder, credentials = store_cli.data_dir, tmp_path / "credentials"
     only_passphrase(folder)
     (folder / KEY_FILE).rename(tmp_path / "db-key")
     credentials.mkdir()
@@ -225,24 +207,24 @@ def test_serve_takes_the_passphrase_from_wherever_it_is(key_cli: CommandLine, tm
     assert not (folder / KEY_FILE).exists()
 
 
-def test_serve_without_a_passphrase_says_what_is_missing(key_cli: CommandLine) -> None:
-    only_passphrase(key_cli.data_dir)
-    before = content(key_cli.data_dir)
-    refused = key_cli("serve", "--port", "0")
+def test_serve_without_a_passphrase_says_what_is_missing(store_cli: CommandLine) -> None:
+    only_passphrase(store_cli.data_dir)
+    before = content(store_cli.data_dir)
+    refused = store_cli("serve", "--port", "0")
     assert (refused.code, refused.error["code"]) == (4, "passphrase_needed")
-    wrong = key_cli("serve", "--port", "0", STDIN, stdin=OTHER.encode())
+    wrong = store_cli("serve", "--port", "0", STDIN, stdin=OTHER.encode())
     assert (wrong.code, wrong.error["code"]) == (4, "passphrase_wrong")
-    assert content(key_cli.data_dir) == before
+    assert content(store_cli.data_dir) == before
 
 
 # --- the keychain --------------------------------------------------------------------------------------------------
 
 
 def test_the_keychain_opens_the_store_and_a_recovery_passphrase_does_without_it(
-    key_cli: CommandLine, keychain: SecretService
+    store_cli: CommandLine, keychain: SecretService
 ) -> None:
-    folder, master = key_cli.data_dir, read_key(key_cli.data_dir / KEY_FILE).master
-    answer = key_cli("key", "use-keyring").data
+    folder, master = store_cli.data_dir, read_key(store_cli.data_dir / KEY_FILE).master
+    answer = store_cli("key", "use-keyring").data
     recovery = answer["recoveryPassphrase"]
     assert kinds(folder) == ["keyring", "passphrase"]
     assert base64.b64encode(master).decode() not in (folder / KEY_FILE).read_text()
@@ -254,14 +236,14 @@ def test_the_keychain_opens_the_store_and_a_recovery_passphrase_does_without_it(
     with pytest.raises(KeychainLocked, match="it is locked"):
         Store.open(folder)
     for words in (("key", "use-file"), ("serve", "--port", "0")):
-        refused = key_cli(*words)
+        refused = store_cli(*words)
         assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
     assert content(folder) == before
-    assert key_cli("key", "use-file", STDIN, stdin=recovery.encode()).code == 0
+    assert store_cli("key", "use-file", STDIN, stdin=recovery.encode()).code == 0
     assert kinds(folder) == ["file", "passphrase"]
 
     keychain.unlock()
-    again = key_cli("key", "use-keyring").data
+    again = store_cli("key", "use-keyring").data
     assert (again["recoveryPassphrase"], kinds(folder)) == (None, ["keyring", "passphrase"])
     assert read_key(folder / KEY_FILE).master == master
     (folder / KEY_FILE).write_bytes(
@@ -271,14 +253,14 @@ def test_the_keychain_opens_the_store_and_a_recovery_passphrase_does_without_it(
     assert changes_of_key(folder) == ["local"] * 3
 
 
-def test_a_locked_keychain_takes_no_key(key_cli: CommandLine, keychain: SecretService) -> None:
+def test_a_locked_keychain_takes_no_key(store_cli: CommandLine, keychain: SecretService) -> None:
     keychain.lock()
     try:
-        before = content(key_cli.data_dir)
-        refused = key_cli("key", "use-keyring")
+        before = content(store_cli.data_dir)
+        refused = store_cli("key", "use-keyring")
         assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
         assert "it is locked" in refused.error["message"]
-        assert content(key_cli.data_dir) == before
+        assert content(store_cli.data_dir) == before
     finally:
         keychain.unlock()
 
@@ -306,79 +288,79 @@ def backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(("backend", "reason"), BAD)
 def test_a_keychain_that_does_not_work_takes_no_key(
-    backend: str, reason: str, key_cli: CommandLine, backends: Path, monkeypatch: pytest.MonkeyPatch
+    backend: str, reason: str, store_cli: CommandLine, backends: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", backend)
     monkeypatch.setenv("MAILBOX_APPLIANCE_KEYCHAIN_SECONDS", "1" if "within" in reason else "20")
-    before = content(key_cli.data_dir)
-    refused = key_cli("key", "use-keyring")
+    before = content(store_cli.data_dir)
+    refused = store_cli("key", "use-keyring")
     assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
     assert reason in refused.error["message"]
-    assert content(key_cli.data_dir) == before
-    assert changes_of_key(key_cli.data_dir) == []
+    assert content(store_cli.data_dir) == before
+    assert changes_of_key(store_cli.data_dir) == []
 
 
 @pytest.mark.parametrize("lost", ["nothing there", "no key", "another key"])
 def test_a_keychain_that_lost_the_key_is_no_reason_for_a_new_one(
-    lost: str, key_cli: CommandLine, backends: Path, monkeypatch: pytest.MonkeyPatch
+    lost: str, store_cli: CommandLine, backends: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "made_up_keychains.InFile")
-    key, kek = read_key(key_cli.data_dir / KEY_FILE), os.urandom(32)
+    key, kek = read_key(store_cli.data_dir / KEY_FILE), os.urandom(32)
     slots = (wrap_with_keyring(key, kek), quickly_sealed(key, PASSPHRASE))
-    (key_cli.data_dir / KEY_FILE).write_bytes(render_key_file(key, slots))
+    (store_cli.data_dir / KEY_FILE).write_bytes(render_key_file(key, slots))
     name = f"mailbox-appliance store-{key.store_id}"
     held = {"nothing there": {}, "no key": {name: "?"}, "another key": {name: base64.b64encode(bytes(32)).decode()}}
     (backends / "secrets.json").write_text(json.dumps(held[lost]))
-    before = content(key_cli.data_dir)
-    refused = key_cli("key", "use-file")
+    before = content(store_cli.data_dir)
+    refused = store_cli("key", "use-file")
     assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
-    assert content(key_cli.data_dir) == before
+    assert content(store_cli.data_dir) == before
     # A file that does not hold a key is not overwritten, since it may belong to somebody. Any key is used.
-    mended = key_cli("key", "use-keyring", STDIN, stdin=PASSPHRASE.encode())
+    mended = store_cli("key", "use-keyring", STDIN, stdin=PASSPHRASE.encode())
     assert mended.code == (4 if lost == "no key" else 0)
 
 
 # --- what is in the way ------------------------------------------------------------------------------------------
 
 
-def test_a_key_that_does_not_open_the_store_is_not_given_slots(key_cli: CommandLine, tmp_path: Path) -> None:
+def test_a_key_that_does_not_open_the_store_is_not_given_slots(store_cli: CommandLine, tmp_path: Path) -> None:
     Store.open(tmp_path / "other").close()
-    shutil.copy(tmp_path / "other" / KEY_FILE, key_cli.data_dir / KEY_FILE)
-    before = content(key_cli.data_dir)
+    shutil.copy(tmp_path / "other" / KEY_FILE, store_cli.data_dir / KEY_FILE)
+    before = content(store_cli.data_dir)
     for words in CHANGES:
-        refused = key_cli("key", *words, stdin=PASSPHRASE.encode())
+        refused = store_cli("key", *words, stdin=PASSPHRASE.encode())
         assert (refused.code, refused.error["code"]) == (4, "key_wrong")
-    assert content(key_cli.data_dir) == before
+    assert content(store_cli.data_dir) == before
 
 
 def test_a_key_that_is_kept_elsewhere_is_changed_there(
-    key_cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store_cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stick, link = tmp_path / "stick", tmp_path / "link"
     stick.mkdir()
-    (key_cli.data_dir / KEY_FILE).rename(stick / "key")
+    (store_cli.data_dir / KEY_FILE).rename(stick / "key")
     link.symlink_to(stick / "key")
     monkeypatch.setenv("MAILBOX_APPLIANCE_KEY_FILE", str(link))
-    assert key_cli("key", "add-passphrase", STDIN, stdin=PASSPHRASE.encode()).data["file"] == str(link)
+    assert store_cli("key", "add-passphrase", STDIN, stdin=PASSPHRASE.encode()).data["file"] == str(link)
     there = read_key_file(stick / "key")
     assert there is not None
     assert len(there.slots) == 2
-    assert (link.is_symlink(), (key_cli.data_dir / KEY_FILE).exists()) == (True, False)
+    assert (link.is_symlink(), (store_cli.data_dir / KEY_FILE).exists()) == (True, False)
     (stick / "key").rename(stick / "away")
     for words in (("show",), *CHANGES):
-        refused = key_cli("key", *words, stdin=PASSPHRASE.encode())
+        refused = store_cli("key", *words, stdin=PASSPHRASE.encode())
         assert (refused.code, refused.error["code"]) == (4, "key_missing")
-    assert (link.is_symlink(), link.exists(), (key_cli.data_dir / KEY_FILE).exists()) == (True, False, False)
+    assert (link.is_symlink(), link.exists(), (store_cli.data_dir / KEY_FILE).exists()) == (True, False, False)
 
 
-def test_half_a_key_file_that_a_crash_left_is_thrown_away(key_cli: CommandLine, tmp_path: Path) -> None:
+def test_half_a_key_file_that_a_crash_left_is_thrown_away(store_cli: CommandLine, tmp_path: Path) -> None:
     stick = tmp_path / "stick"
     stick.mkdir()
-    (key_cli.data_dir / KEY_FILE).rename(stick / "key")
+    (store_cli.data_dir / KEY_FILE).rename(stick / "key")
     (tmp_path / "link").symlink_to(stick / "key")
     for left in (stick / ".key.new", stick / ".letter.new"):
         left.write_bytes(b"half of")
-    Store.open(key_cli.data_dir, key_file=tmp_path / "link").close()
+    Store.open(store_cli.data_dir, key_file=tmp_path / "link").close()
     assert sorted(path.name for path in stick.iterdir()) == [".letter.new", "key"]  # other files stay
 
 
@@ -398,15 +380,15 @@ def in_a_read_only(folder: Path, *words: str, environment: Mapping[str, str], st
 
 @pytest.mark.parametrize("form", ["slots", "one line"])
 def test_a_key_file_that_cannot_be_written_opens_the_store_and_stays(
-    form: str, key_cli: CommandLine, tmp_path: Path
+    form: str, store_cli: CommandLine, tmp_path: Path
 ) -> None:
     credentials = tmp_path / "credentials"
     credentials.mkdir()
-    (key_cli.data_dir / KEY_FILE).rename(credentials / "db-key")
+    (store_cli.data_dir / KEY_FILE).rename(credentials / "db-key")
     if form == "one line":
         (credentials / "db-key").write_text(base64.b64encode(read_key(credentials / "db-key").master).decode())
     environment, before = {"MAILBOX_APPLIANCE_KEY_FILE": str(credentials / "db-key")}, content(tmp_path)
-    folder = ("--data-dir", str(key_cli.data_dir))
+    folder = ("--data-dir", str(store_cli.data_dir))
     if form == "one line":
         code, answer = in_a_read_only(credentials, *folder, "audit", "verify", environment=environment)
         assert (code, answer["data"]["ok"]) == (0, True)

@@ -2,9 +2,7 @@
 
 import os
 import shlex
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +10,6 @@ import pytest
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.store.key import read_key, render_key_file
 from mailbox_appliance.store.open_file import DirectoryLock
-from mailbox_appliance.store.store import Store
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
 from tests.cli.test_login import owned
@@ -48,7 +45,7 @@ ASKED: list[tuple[str, dict[str, str], str, Any]] = [
 ]
 # fmt: on
 KEY_CHANGES = ("key add-passphrase --passphrase-stdin", "key use-keyring", "key use-file")
-#: Commands that need a store on the files.
+#: Commands that need a store on the store_cli.
 ON_FILES = (
     *("key show", *KEY_CHANGES, "backup create", "backup list", f"backup verify bak_{'0' * 26}", "audit verify"),
     *("store status", "store check", "store compact", "store rekey"),
@@ -108,45 +105,28 @@ def test_where_there_is_no_store_none_is_made(cli: CommandLine, line: str) -> No
     assert not (cli.folder / "none").exists()
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A closed store."""
-    folder = tmp_path_factory.mktemp("template") / "data"
-    Store.open(folder).close()
-    return folder
-
-
-@pytest.fixture
-def files(cli: CommandLine, template: Path) -> CommandLine:
-    """A command line on a copy of that store, without a running appliance."""
-    cli.services |= SERVICES
-    shutil.copytree(template, cli.data_dir, dirs_exist_ok=True)
-    cli.data_dir.chmod(0o700)
-    return cli
-
-
 @pytest.mark.parametrize(
     "line", ["store check", "store compact", "store rekey", "https enable", "https status", "https rotate"]
 )
-def test_a_passphrase_is_asked_for_where_there_is_one(files: CommandLine, line: str) -> None:
-    file = files.data_dir / "encryption.key"
+def test_a_passphrase_is_asked_for_where_there_is_one(store_cli: CommandLine, line: str) -> None:
+    file = store_cli.data_dir / "encryption.key"
     key = read_key(file)
     file.write_bytes(render_key_file(key, (quickly_sealed(key, PASSPHRASE),)))
-    missing = files(*line.split())
+    missing = store_cli(*line.split())
     assert (missing.code, missing.error["code"]) == (4, "passphrase_needed")
-    wrong = files(*line.split(), "--passphrase-stdin", stdin=b"another one altogether\n")
+    wrong = store_cli(*line.split(), "--passphrase-stdin", stdin=b"another one altogether\n")
     assert (wrong.code, wrong.error["code"]) == (4, "passphrase_wrong")
-    assert files(*line.split(), "--passphrase-stdin", stdin=PASSPHRASE.encode()).code == 0
-    assert files(*line.split(), environment=WITH_ONE).code == 0
-    assert files("https", "fingerprint").code == 0, "the fingerprint needs no passphrase"
+    assert store_cli(*line.split(), "--passphrase-stdin", stdin=PASSPHRASE.encode()).code == 0
+    assert store_cli(*line.split(), environment=WITH_ONE).code == 0
+    assert store_cli("https", "fingerprint").code == 0, "the fingerprint needs no passphrase"
 
 
 @pytest.mark.parametrize("line", ["key show", *KEY_CHANGES, "backup create", "store compact", "store rekey"])
-def test_a_directory_in_use_is_left_alone_and_its_owner_named(files: CommandLine, line: str) -> None:
-    lock = DirectoryLock(files.data_dir)
-    before = {file.name: file.read_bytes() for file in files.data_dir.iterdir() if file.is_file()}
-    refused = files(*line.split(), stdin=PASSPHRASE.encode())
-    after = {file.name: file.read_bytes() for file in files.data_dir.iterdir() if file.is_file()}
+def test_a_directory_in_use_is_left_alone_and_its_owner_named(store_cli: CommandLine, line: str) -> None:
+    lock = DirectoryLock(store_cli.data_dir)
+    before = {file.name: file.read_bytes() for file in store_cli.data_dir.iterdir() if file.is_file()}
+    refused = store_cli(*line.split(), stdin=PASSPHRASE.encode())
+    after = {file.name: file.read_bytes() for file in store_cli.data_dir.iterdir() if file.is_file()}
     lock.release()
     assert (refused.code, refused.error["code"]) == (1, "store_in_use")
     assert f"pid {os.getpid()}" in refused.error["message"]
