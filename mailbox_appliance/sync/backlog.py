@@ -1,7 +1,7 @@
-"""Fetch the missing bodies of messages whose headers are stored: folder by folder, newest first.
+"""Fetch bodies: those missing of messages whose headers are stored, and of new messages in a quick first sync.
 
-While the child process parses one batch, the next batch is fetched and the previous one is stored. Large messages of a
-folder come after its small ones.
+While one batch is fetched, the child process parses the one before, and another thread stores the one before that.
+Missing bodies are fetched folder by folder, the newest first. Large messages of a folder come after its small ones.
 """
 
 from collections import deque
@@ -12,8 +12,8 @@ from mailbox_appliance.mail.large import LARGE_MESSAGE
 from mailbox_appliance.model.sync import FetchedMessage
 from mailbox_appliance.sync import folder as sync_folder
 from mailbox_appliance.sync.context import SyncSession
-from mailbox_appliance.sync.folder import FolderSync
-from mailbox_appliance.sync.parsers import PendingBatch
+from mailbox_appliance.sync.folder import FolderSync, WholeBatch
+from mailbox_appliance.sync.storing import StoringTask
 
 BATCH_COUNT = 200
 BATCH_BYTES = 3 << 20
@@ -21,13 +21,17 @@ LARGE_COUNT = 20  # Large messages share one transaction while their texts stay 
 _LISTED = 2000  # looked up at once
 
 
-@dataclass
-class _ParsingBatch:
-    """A fetched batch of messages that the child process is parsing."""
+_MOST_UNDER_WAY = 2  # batches that are parsed or stored, beside the one that is fetched
+
+
+@dataclass(frozen=True)
+class _StoringBatch:
+    """A fetched batch of messages that is parsed, and then stored. `new`: it is not of messages that were stored."""
 
     folder: FolderSync
-    messages: list[FetchedMessage]
-    pending: PendingBatch
+    count: int
+    new: WholeBatch | None
+    storing: StoringTask[tuple[str, ...]]
 
 
 class Backlog:
@@ -38,7 +42,7 @@ class Backlog:
         self._session = session
         self._folders: deque[FolderSync] = deque()
         self._waiting: deque[tuple[int, int]] = deque()
-        self._batch: _ParsingBatch | None = None
+        self._under_way: deque[_StoringBatch] = deque()
         self._large: sync_folder.ParsedMessages = []  # of the current folder
 
     @property
@@ -60,8 +64,8 @@ class Backlog:
 
     def remove(self, folder: FolderSync) -> None:
         """Remove a folder from the backlog, because it was deleted or the server refuses to open it."""
+        self.finish()
         if folder in self._folders:
-            self.finish()
             self._folders.remove(folder)
             self._waiting.clear()
 
@@ -83,15 +87,36 @@ class Backlog:
             self._fetch(folder, self._take_uids(folder))
         return True
 
+    def fetch_new(self, folder: FolderSync) -> None:
+        """Fetch one batch of new messages whole, of a folder whose `takes_whole` is true. Raises RemoteFault."""
+        batch = folder.fetch_whole_batch()
+        if batch is not None:
+            if batch.headers:
+                self.add([folder], batch.headers)
+            self._begin(folder, batch.messages, batch)
+
     def finish(self) -> bool:
         """Store the bodies that were fetched but not stored yet. Returns whether there were any."""
-        batch, self._batch = self._batch, None
+        has_some = bool(self._under_way or self._large)
+        while self._under_way:
+            self._end_oldest()
         large, self._large = self._large, []
-        if batch is not None:
-            self._store(batch.folder, list(zip(batch.messages, batch.pending.result(), strict=True)))
         if large:
-            self._store(self._folders[0], large, is_large=True)
-        return batch is not None or bool(large)
+            folder = self._folders[0].folder
+            self._session.store.mailbox_writer.add_bodies(folder, large, large=True)
+            self._note_filled(len(large))
+        return has_some
+
+    def close(self) -> None:
+        """Wait for the batches under way, after a fault. Whether they were stored does not matter."""
+        for batch in self._under_way:
+            batch.storing.wait()
+        self._under_way.clear()
+
+    def collect(self) -> None:
+        """Note the batches that are stored by now, without waiting for the others."""
+        while self._under_way and self._under_way[0].storing.is_done:
+            self._end_oldest()
 
     def _find_current(self) -> FolderSync | None:
         """Return the folder to fetch from, after listing its messages without bodies. None if no folder has any."""
@@ -132,10 +157,7 @@ class Backlog:
 
     def _fetch(self, folder: FolderSync, uids: list[int]) -> None:
         messages = sync_folder.fetch_whole(self._session, folder.folder.number, uids)
-        pending = self._session.services.parsers.begin([message.source for message in messages])
-        batch = _ParsingBatch(folder, messages, pending)
-        self.finish()
-        self._batch = batch
+        self._begin(folder, messages, None)
         self._postpone(folder, set(uids) - {message.uid for message in messages})
 
     def _postpone(self, folder: FolderSync, uids: set[int]) -> None:
@@ -155,8 +177,31 @@ class Backlog:
         if len(self._large) >= LARGE_COUNT or texts > BATCH_BYTES:
             self.finish()
 
-    def _store(self, folder: FolderSync, pairs: sync_folder.ParsedMessages, *, is_large: bool = False) -> None:
-        if pairs:
-            self._session.store.mailbox_writer.add_bodies(folder.folder, pairs, large=is_large)
-            self._session.announce(())
-            self.remaining = max(0, self.remaining - len(pairs))
+    def _begin(self, folder: FolderSync, messages: list[FetchedMessage], new: WholeBatch | None) -> None:
+        """Have a batch parsed and stored, after waiting until few others are under way."""
+        services = self._session.services
+        pending = services.parsers.begin([message.source for message in messages])
+
+        def store() -> tuple[str, ...]:
+            pairs = list(zip(messages, pending.result(), strict=True))
+            writer = services.store.mailbox_writer
+            if new is not None:
+                return writer.add(folder.folder, pairs) if pairs else ()
+            writer.add_bodies(folder.folder, pairs)
+            return ()
+
+        self._under_way.append(_StoringBatch(folder, len(messages), new, services.storing.submit(store)))
+        while len(self._under_way) > _MOST_UNDER_WAY:
+            self._end_oldest()
+
+    def _end_oldest(self) -> None:
+        batch = self._under_way.popleft()
+        added = batch.storing.result()
+        if batch.new is not None:
+            batch.folder.note_whole_batch(batch.new, added)
+        else:
+            self._note_filled(batch.count)
+
+    def _note_filled(self, count: int) -> None:
+        self._session.announce(())
+        self.remaining = max(0, self.remaining - count)

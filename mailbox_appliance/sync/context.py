@@ -25,6 +25,7 @@ from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.sync.parsers import Parsers
+from mailbox_appliance.sync.storing import StoringThread
 
 if TYPE_CHECKING:
     from mailbox_appliance.oauth.logins import Logins
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _MOST_TRIES = 5
 # Seconds until a message that the server did not return is requested again, growing fourfold: about nine times a day.
 _FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 6 * 3600.0
+# Messages after which the speed of a server is known, and seconds for one message of a quick server.
+_MEASURED, _QUICK = 20, 0.002
 #: The part of a message that is requested.
 FetchKind = Literal["headers", "bodies"]
 #: Seconds until the same folder may cause another comparison of all labels.
@@ -115,6 +118,8 @@ class FetchBackoff:
         #: By part, folder and UID: how often a request for this message alone failed.
         self._failures = Counter[tuple[FetchKind, int, int]]()
         self._pauses = Backoff[tuple[int, int]](_FIRST_PAUSE, _LONGEST_PAUSE, factor=4)
+        #: Whether a request failed. Then headers are fetched before bodies, so that one message delays no other.
+        self.has_failed = False
         #: By path: folders that show a label and whose counts are not compared for now.
         self.label_pauses = Backoff[str](LABEL_PAUSE, LABEL_PAUSE)
 
@@ -146,6 +151,7 @@ class FetchBackoff:
         """
         if self._requested is None:
             return
+        self.has_failed = True
         (what, number, uids), self._requested = self._requested, None
         self._halvings = min(self._halvings + 2, 16)
         if len(uids) == 1:
@@ -181,6 +187,7 @@ class FetchBackoff:
     def reset(self) -> None:
         """End all pauses of messages, so that they are requested now. Used for a full sync that a user requested."""
         self._pauses.end_pauses()
+        self.has_failed = False
 
 
 @dataclass(frozen=True)
@@ -193,6 +200,7 @@ class SyncServices:
     events: Events
     clock: Clock
     parsers: Parsers
+    storing: StoringThread
 
     def connect(self, account_id: str, stop: StopSignal) -> ImapMailbox:
         """Connect to the IMAP server of a mailbox and sign in. `stop`: can cut the connection from another thread.
@@ -222,11 +230,28 @@ class SyncSession:
     has_stored: bool = False
     #: The labels created by people that messages had.
     labels: set[str] = field(default_factory=set)
+    _whole_seconds: float = 0.0
+    _whole_count: int = 0
 
     @property
     def store(self) -> "Store":
         """The store, which holds all mailboxes."""
         return self.services.store
+
+    @property
+    def is_quick(self) -> bool | None:
+        """Whether the server returns whole messages so quickly that fetching headers first gains nothing.
+
+        None if too few messages were fetched to know.
+        """
+        if self._whole_count < _MEASURED:
+            return None
+        return self._whole_seconds <= self._whole_count * _QUICK
+
+    def note_speed(self, seconds: float, count: int) -> None:
+        """Record that the server took so many seconds to return a number of whole messages."""
+        self._whole_seconds += seconds
+        self._whole_count += count
 
     def announce(self, message_ids: Iterable[str]) -> None:
         """Publish an event for each of these new messages. Call it after the commit that stored them.

@@ -4,6 +4,8 @@
     fetch_batch ... fetches the headers of the newest queued UIDs
     store_batch ... recognizes moved messages and adds the others; stores the folder's state after the last batch
 
+In a first sync from a quick server, `fetch_whole_batch` and `note_whole_batch` replace the last two.
+
 Between `fetch_batch` and `store_batch` the follower also checks the folders that messages may have moved out of
 (`HeaderBatch.origins`).
 
@@ -13,7 +15,7 @@ from the stored state of the folder, and does not fetch messages again that are 
 
 import dataclasses
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -62,14 +64,21 @@ def fetch(
             yield True, fetch_large(session, folder_number, message)
 
 
-def fetch_whole(session: SyncSession, folder_number: int, uids: Sequence[int]) -> list[FetchedMessage]:
-    """Return small messages with their raw source. Deleted messages and those that the server refuses are left out."""
+def fetch_whole(
+    session: SyncSession, folder_number: int, uids: Sequence[int], sizes: Mapping[int, int] | None = None
+) -> list[FetchedMessage]:
+    """Return small messages with their raw source. Deleted messages and those that the server refuses are left out.
+
+    `sizes`: their sizes as the server reported them; None if they must be requested.
+    """
     backoff = session.backoff
     asked = [uid for uid in uids if not backoff.has_given_up("bodies", folder_number, uid)]
     if not asked:
         return []
+    began = time.monotonic()
     with backoff.attempt("bodies", folder_number, asked):
-        found = list(session.mailbox.fetch_messages(asked))
+        found = list(session.mailbox.fetch_messages(asked, sizes))
+    session.note_speed(time.monotonic() - began, len(found))
     backoff.record_success(folder_number, [message.uid for message in found])
     return found
 
@@ -109,8 +118,10 @@ def postpone(session: SyncSession, folder_number: int, uids: Collection[int]) ->
 T = TypeVar("T")
 
 HEADERS = 500  # a batch
+WHOLE_COUNT, WHOLE_BYTES = 200, 3 << 20  # a batch
 #: New messages up to this number are fetched whole; of more, headers come first.
 FEW = 50
+_SIZES = 2000  # sizes requested at once
 _WRITE_COUNT = 1000  # flag changes or removed messages in one transaction
 #: Without CONDSTORE, comparing all flags is repeated only after this many times the duration of the last comparison.
 _PAUSE = 20
@@ -132,6 +143,14 @@ class HeaderBatch:
     origins: frozenset[int] = frozenset()
 
 
+@dataclass(frozen=True)
+class WholeBatch:
+    """New messages that were fetched whole. `headers`: how many others were stored with their headers only."""
+
+    messages: list[FetchedMessage]
+    headers: int
+
+
 class FolderSync:
     """Keeps the stored copy of one folder equal to the server's, during one connection."""
 
@@ -146,6 +165,8 @@ class FolderSync:
         self._status: FolderState | None = None  # from STATUS, before the last catch-up
         self._pauses_until = 0.0
         self._count: int | None = None  # number of rows with a UID; None if it must be counted
+        self._sizes: dict[int, int] = {}  # of the newest queued messages
+        self._being_stored = 0  # batches fetched whole and not noted as stored
 
     @property
     def position(self) -> FolderState | None:
@@ -262,7 +283,7 @@ class FolderSync:
             self.pending = [uid for uid in self.pending if uid not in gone and (present is None or uid in present)]
 
     def _note_position(self) -> None:
-        if self.pending:
+        if self.pending or self._being_stored:
             return
         self._refused_since = None
         if self._reached is not None and self._reached != self._stored:
@@ -288,7 +309,9 @@ class FolderSync:
         Returns None if UIDVALIDITY changed, so that `catch_up` must be called first.
         """
         is_whole = len(self.pending) <= FEW
-        uids = self.pending[-self._session.backoff.batch_size(HEADERS) :][::-1]
+        # Before the server's speed is known, only as many as a list shows: they get their bodies at once.
+        usual = FEW if self.may_take_whole and self._session.is_quick is None else HEADERS
+        uids = self.pending[-self._session.backoff.batch_size(usual) :][::-1]
         if not self.select():
             return None
         batch = HeaderBatch(uids, self._fetch_headers(uids), is_whole)
@@ -301,6 +324,75 @@ class FolderSync:
             sightings = list(map(_make_sighting, batch.messages))
             batch.origins = self._session.store.mailbox_writer.find_other_folders(self.folder, sightings)
         return batch
+
+    # --- a first sync from a quick server ---
+
+    @property
+    def may_take_whole(self) -> bool:
+        """Whether new messages are fetched whole, without their headers first, if the server is quick.
+
+        Only in a first sync, in which no message can have moved here, and as long as no request fails.
+        """
+        session = self._session
+        return (
+            len(self.pending) > FEW
+            and not is_settled(self._stored)
+            and not session.has_gone
+            and not session.backoff.has_failed
+            and session.is_quick is not False
+        )
+
+    @property
+    def takes_whole(self) -> bool:
+        """Whether the next new messages are fetched by `fetch_whole_batch`."""
+        return self.may_take_whole and self._session.is_quick is True
+
+    def fetch_whole_batch(self) -> WholeBatch | None:
+        """Fetch the newest queued messages whole. Raises RemoteFault.
+
+        Of large messages, and of those that the server does not return, the headers are stored. Returns None if
+        UIDVALIDITY changed, so that `catch_up` must be called first. Otherwise call `note_whole_batch` after the
+        messages were stored.
+        """
+        if not self.select():
+            return None
+        uids, by_header = self._choose_whole()
+        found = fetch_whole(self._session, self.folder.number, uids, self._sizes)
+        self._session.note_labels(message.flags for message in found)
+        by_header |= set(uids) - {message.uid for message in found}
+        headers = self._fetch_headers(sorted(by_header, reverse=True)) if by_header else []
+        self._store_headers(headers)
+        taken = by_header.union(uids)
+        self.pending[-_SIZES:] = [uid for uid in self.pending[-_SIZES:] if uid not in taken]
+        self._being_stored += 1
+        return WholeBatch(found, len(headers))
+
+    def _choose_whole(self) -> tuple[list[int], set[int]]:
+        """Return the UIDs of the newest messages to fetch whole, and of those whose headers are fetched.
+
+        The sizes of many messages are requested at once, and so are the headers of the large ones among them.
+        """
+        if self.pending[-1] not in self._sizes:
+            newest = self.pending[-_SIZES:]
+            # A message without a size may no longer exist.
+            self._sizes = dict.fromkeys(newest, LARGE_MESSAGE + 1) | self._session.mailbox.fetch_sizes(newest)
+        by_header = {uid for uid in self.pending[-_SIZES:] if self._sizes.get(uid, 0) > LARGE_MESSAGE}
+        uids: list[int] = []
+        weight = 0
+        for uid in reversed(self.pending[-_SIZES:]):
+            if uid in by_header:
+                continue
+            weight += self._sizes.get(uid, 0)
+            if uid not in self._sizes or len(uids) == WHOLE_COUNT or (uids and weight > WHOLE_BYTES):
+                break
+            uids.append(uid)
+        return uids, by_header
+
+    def note_whole_batch(self, batch: WholeBatch, new: tuple[str, ...]) -> None:
+        """Announce the new messages of a batch that was stored, and store the folder's state after the last one."""
+        self._being_stored -= 1
+        self._announce(len(batch.messages), new)
+        self._note_position()
 
     def reattach(self, batch: HeaderBatch) -> None:
         """Recognize messages of a batch that moved here from another folder, and remove them from the batch.
@@ -330,21 +422,20 @@ class FolderSync:
             {message.uid: (message, parsed) for message, parsed in messages},
         )
         for is_large, pairs in fetch(self._session, self.folder.number, [message for message, _ in messages]):
-            self._announce(pairs, mirror.add(self.folder, pairs, large=is_large) if pairs else ())
+            self._announce(len(pairs), mirror.add(self.folder, pairs, large=is_large) if pairs else ())
             for message, _ in pairs:
                 del missing[message.uid]
         self._store_headers([missing[uid] for uid in postpone(self._session, self.folder.number, missing)])
 
     def _store_headers(self, messages: ParsedMessages) -> None:
         """Store messages with their headers only; the backlog fetches the bodies later."""
-        self._announce(
-            messages, self._session.store.mailbox_writer.add_headers(self.folder, messages) if messages else ()
-        )
+        new = self._session.store.mailbox_writer.add_headers(self.folder, messages) if messages else ()
+        self._announce(len(messages), new)
 
-    def _announce(self, messages: ParsedMessages, new: tuple[str, ...]) -> None:
+    def _announce(self, count: int, new: tuple[str, ...]) -> None:
         # Otherwise copies that the appliance filed were among them.
-        self._adjust_count(len(new) if len(new) == len(messages) else None)
-        if messages:
+        self._adjust_count(len(new) if len(new) == count else None)
+        if count:
             self._session.announce(new)
 
     def _adjust_count(self, more: int | None) -> None:

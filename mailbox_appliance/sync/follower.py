@@ -265,12 +265,14 @@ class Follower:
 
     def step(self) -> StepResult:
         """Do one batch of the most urgent work, and return what was done. Raises RemoteFault."""
+        self._backlog.collect()
         if self._requested:  # a folder that the appliance has just created
             self._list_folders("arrivals")
         elif (folder := self._pick_folder()) is not None:
-            self._backlog.finish()
-            self._process(folder)
+            if not self._measure_speed(folder):
+                self._process(folder)
         elif self._round is not None:
+            self._backlog.finish()
             self._end_round(self._round)
             return StepResult.ROUND_ENDED
         elif self._round_due is not None:
@@ -280,9 +282,9 @@ class Follower:
             return StepResult.NOTHING
         return StepResult.WORKED
 
-    def pause(self) -> None:
-        """Store what was fetched but not stored yet, before other mailboxes use this thread."""
-        self._backlog.finish()
+    def close(self) -> None:
+        """Wait until nothing is stored any more, before another connection looks into the store."""
+        self._backlog.close()
 
     def check_inbox(self) -> None:
         """Find out, without fetching messages, whether the home folder (INBOX, or All Mail at Gmail) changed.
@@ -336,12 +338,22 @@ class Follower:
         busy = [folder for folder in self.folders.values() if folder.has_work]
         return next((folder for folder in busy if folder.is_urgent), busy[0] if busy else None)
 
+    def _measure_speed(self, folder: FolderSync) -> bool:
+        """Fetch bodies of the headers that are stored, if the speed of the server decides how to fetch this folder.
+
+        Returns False if it does not, or if there are none.
+        """
+        if folder.is_due or self._session.is_quick is not None or not folder.may_take_whole:
+            return False
+        return bool(self._backlog.remaining) and self._fetch_bodies()
+
     def _process(self, folder: FolderSync) -> None:
         try:
-            if folder.is_due:
-                self._catch_up(folder)
+            if not folder.is_due and folder.takes_whole:
+                self._backlog.fetch_new(folder)
             else:
-                self._fetch_new(folder)
+                self._backlog.finish()
+                self._catch_up(folder) if folder.is_due else self._fetch_new(folder)
         except RemoteFault as fault:
             self._handle_refusal(folder, fault)
         self._check_labels()
@@ -404,8 +416,8 @@ class Follower:
         if fault.kind != "refused" or folder.folder.path == self._home:
             raise fault
         log.info("folder_refused", extra={"accountId": self._session.account_id, "folderId": folder.folder.id})
-        folder.mark_refused()
         self._backlog.remove(folder)
+        folder.mark_refused()
         # A message moved to a folder that may never be opened counts as deleted.
         is_closed = fault.code == "NOPERM" and folder.folder.state is None
         if self._round is not None and not is_closed and folder.refusal_seconds < LONGEST_REFUSAL:

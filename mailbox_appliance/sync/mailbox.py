@@ -144,7 +144,6 @@ class MailboxSync:
                 if (rest := self._begin_rest(session, follower)) is not None:
                     return rest
             elif clock.monotonic() >= until:
-                follower.pause()
                 follower.check_inbox()
                 self.progress = follower.progress
                 return After.AGAIN
@@ -269,9 +268,12 @@ class MailboxSync:
         return After.ENDED
 
     def _disconnect(self) -> None:
-        session, self._session, self._follower = self._session, None, None
+        session, follower = self._session, self._follower
+        self._session = self._follower = None
         self._is_idling = False
         self._stop.detach()
+        if follower is not None:
+            follower.close()
         if session is not None:
             if session.has_stored:  # A connection that breaks again and again still makes progress.
                 self._failures.clear()

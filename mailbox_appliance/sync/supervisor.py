@@ -14,6 +14,7 @@ from mailbox_appliance.sync.context import SyncServices
 from mailbox_appliance.sync.mailbox import MailboxSync
 from mailbox_appliance.sync.parsers import Parsers
 from mailbox_appliance.sync.scheduler import Pool
+from mailbox_appliance.sync.storing import StoringThread
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,8 @@ class Supervisor:
 
     def __init__(self, store: Store, logins: Logins, settings: Settings, events: Events, clock: Clock) -> None:
         self._parsers = Parsers()
-        self._services = SyncServices(store, logins, settings, events, clock, self._parsers)
+        self._storing = StoringThread()
+        self._services = SyncServices(store, logins, settings, events, clock, self._parsers, self._storing)
         self._pool = Pool(settings.number("sync.workers"))
         self._lock = threading.Lock()
         self._mailboxes: dict[str, MailboxSync] = {}
@@ -86,6 +88,7 @@ class Supervisor:
             self._mailboxes.clear()
         self._parsers.close()
         self._stop_mailboxes(mailboxes, timeout)
+        self._storing.close(max(0.1, until - time.monotonic()))
         self._pool.stop(min(STOP_TIMEOUT, max(0.1, until - time.monotonic())))
 
     def _stop_mailboxes(self, mailboxes: list[MailboxSync], timeout: float = STOP_TIMEOUT + CUT_TIMEOUT) -> None:

@@ -277,7 +277,7 @@ def test_what_a_limit_breaks_off_is_taken_up_again(
     for number in range(60):
         box.deliver(source(f"m{number}"), "\\Inbox", "Work")
     gmail.refuse("UID FETCH 60", reply)
-    gmail.refuse("UID FETCH 1:60 (UID RFC822.SIZE)", reply)
+    gmail.refuse("UID FETCH 11:60 (UID RFC822.SIZE)", reply)
     mirror = LabeledMirror(store, gmail, box)
     with mirror.running(is_ready=False):
         assert mirror.wait_for_error().code == code

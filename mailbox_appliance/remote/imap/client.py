@@ -176,13 +176,19 @@ class ImapMailbox:
         """
         return reading.fetch_outlines(self._wire, uids)
 
-    def fetch_messages(self, uids: Sequence[int]) -> Iterator[FetchedMessage]:
+    def fetch_sizes(self, uids: Sequence[int]) -> dict[int, int]:
+        """Return the size in bytes of each message by UID. Messages that do not exist or are refused are left out."""
+        return reading.fetch_sizes(self._wire, uids)
+
+    def fetch_messages(self, uids: Sequence[int], sizes: Mapping[int, int] | None = None) -> Iterator[FetchedMessage]:
         """Yield messages with their whole source, in the order of `uids`.
 
         They arrive in batches limited by count and bytes. Of a message over LARGEST_MESSAGE, only the first CUT_BYTES
         are returned; then `size` is larger than the source. What does not exist or is refused is left out.
+
+        `sizes`: the sizes as the server reported them, which saves a request. Messages without a size are left out.
         """
-        return reading.fetch_messages(self._wire, uids)
+        return reading.fetch_messages(self._wire, uids, sizes)
 
     def fetch_structure(self, uid: int) -> ListedPart:
         """Return the tree of parts of a message, with the part numbers for `read_section`.

@@ -103,14 +103,21 @@ def fetch_outlines(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessa
     return _messages_in_order(_fetch_without_section(wire, uids), uids)
 
 
-def fetch_messages(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
+def fetch_sizes(wire: ImapWire, uids: Sequence[int]) -> dict[int, int]:
+    """Return sizes in bytes by UID, as `ImapMailbox.fetch_sizes`."""
+    answers = _merge_items(_fetch_past_refusals(wire, uids, "(UID RFC822.SIZE)", {}, with_flags=False))
+    return {uid: one.size or 0 for uid, one in answers.items()}
+
+
+def fetch_messages(
+    wire: ImapWire, uids: Sequence[int], sizes: Mapping[int, int] | None = None
+) -> Iterator[FetchedMessage]:
     """Yield whole messages, as `ImapMailbox.fetch_messages`."""
     for start in range(0, len(uids), BATCH_COUNT):
         some = uids[start : start + BATCH_COUNT]
-        answers = _merge_items(_fetch_past_refusals(wire, some, "(UID RFC822.SIZE)", {}, with_flags=False))
-        sizes = {uid: one.size or 0 for uid, one in answers.items()}
-        for batch in _batches([uid for uid in some if uid in sizes], sizes):
-            section = _CUT if sizes[batch[0]] > LARGEST_MESSAGE else _WHOLE
+        known = fetch_sizes(wire, some) if sizes is None else sizes
+        for batch in _batches([uid for uid in some if uid in known], known):
+            section = _CUT if known[batch[0]] > LARGEST_MESSAGE else _WHOLE
             for told in _fetch_past_refusals(wire, batch, message_items(wire, section), {}):
                 yield from _messages_in_order(told, batch)
 
