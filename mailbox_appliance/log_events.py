@@ -124,6 +124,7 @@ EVENTS: Final[Mapping[str, str]] = MappingProxyType(
         "smtp_connection_stale": "A kept SMTP connection no longer works; a new one is opened.",
         "socket_event": "A socket reported an error condition.",
         "store_created_with_old_key": "An empty store was created for an existing key: the earlier store is missing.",
+        "store_sync_failed": "A write to the store is not on the disk: the appliance must be restarted.",
         "store_upgrade_warning": "A warning about the upgraded store.",
         "store_upgraded": "The store was upgraded to the current format.",
         "submission_failed": "Internal error while submitting a message.",

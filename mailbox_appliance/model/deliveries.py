@@ -183,10 +183,10 @@ class LegacyResponse:
 
 
 class Phase(StrEnum):
-    """The progress of a delivery. Each phase is stored before the action that it names begins, so that after a restart
-    the appliance knows how far the delivery came.
+    """The progress of a delivery.
 
-    `dot`: the end of the message is sent, so the server may have accepted it.
+    `dot`: the end of the message is sent, so the server may have accepted it. This phase is stored before it begins, so
+    that after a restart the appliance knows whether it did.
     """
 
     ACCEPTED = "accepted"
@@ -195,6 +195,10 @@ class Phase(StrEnum):
     DATA = "data"
     DOT = "dot"
     REPLIED = "replied"
+
+
+#: A phase and the timestamp at which it began.
+PhaseStep = tuple[Phase, str]
 
 
 @dataclass(frozen=True)

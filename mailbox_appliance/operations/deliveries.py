@@ -98,7 +98,9 @@ def get_timeline(
     Returns each step of a delivery with its time, the automatic checks since then, and whether a copy is in Sent.
     Visible to the same people as the delivery.
     """
-    return OperationResult(*appliance.store.delivery_timelines.get(account.id, operation_id, caller.member.id))
+    running = appliance.sender.unwritten_steps(operation_id)
+    timeline = appliance.store.delivery_timelines.get(account.id, operation_id, caller.member.id, running)
+    return OperationResult(*timeline)
 
 
 def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:

@@ -150,6 +150,7 @@ def _submit(
         if accepted.is_new:
             _publish_accepted(appliance, accepted.delivery)
     if accepted.is_shown:
+        store.database.wait_until_durable()
         return OperationResult(accepted.delivery, accepted.warnings)
     return _wait_for_outcome(appliance, caller, accepted, row)
 

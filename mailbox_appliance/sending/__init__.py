@@ -1,4 +1,4 @@
-"""Sends each accepted message: records every step on the disk before taking it, and never sends a message twice.
+"""Sends each accepted message: the journal is on the disk before the server gets it, and no message is sent twice.
 
 A delivery operation is one accepted request to send. The package `operations` prepares and accepts it, and
 `store.deliveries` is the journal that records its steps. SMTP and Graph themselves are in `remote`.

@@ -1,4 +1,4 @@
-"""One attempt to send a message: over SMTP or Microsoft Graph, each step recorded in the journal before it is taken.
+"""One attempt to send a message over SMTP or Microsoft Graph: the journal has the phase of the dot before it is sent.
 
 Most messages are sent over SMTP. Graph is used only for Outlook mailboxes. A mailbox is marked for Graph once its
 server reports at a login that SMTP is disabled; from then on, Graph sends its messages.
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.model.content import LARGE
-from mailbox_appliance.model.deliveries import Phase
+from mailbox_appliance.model.deliveries import Phase, PhaseStep
 from mailbox_appliance.model.messages import ParsedMessage
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.sending.context import SendingContext
@@ -65,12 +65,18 @@ class DeliveryAttempt:
             self._renewals = self._pool.count_renewals(self._work.account_id)
             self._verdict = self._judge()
         refused, copy = (self._way.refused, self._way.copy) if self._way is not None else ([], None)
+        self._progress.write()
         is_late = self._was_login_replaced()
         outcome = self._recorder.record(self._work, _LATE if is_late else self._verdict, refused, copy)
         self._is_recorded = True
         if self._was_login_replaced():  # `retry_soon` was called while this operation was not queued yet
             self._recorder.retry_soon(self._work.account_id)
         return outcome
+
+    @property
+    def unwritten_steps(self) -> tuple[PhaseStep, ...]:
+        """The phases of this attempt that the journal does not have yet."""
+        return self._progress.unwritten
 
     @property
     def is_large(self) -> bool:

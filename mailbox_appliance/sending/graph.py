@@ -1,6 +1,7 @@
 """Sends one message through Microsoft Graph: creates a draft from its MIME, then sends that draft by its ID.
 
-The steps by phase of the delivery, each of which is recorded on the disk when it begins:
+The steps by phase of the delivery. From `envelope` on, each is on the disk before it begins, since a draft is left if
+the appliance stops:
 
     connecting ... an access token is requested
     envelope ..... drafts that an earlier attempt left are removed, then the draft is created
@@ -214,7 +215,7 @@ class GraphDelivery:
         if (verdict := judge_message(mime, work.envelope)) is not None:
             return verdict
         if self._progress.phase is not Phase.CONNECTING:  # an attempt by SMTP has entered this phase already
-            self._progress.enter(Phase.CONNECTING)
+            self._progress.begin(Phase.CONNECTING)
         graph = self._logins.get_graph(work.account_id)
         drafted = self._logins.use_token(work.account_id, "graph", lambda token: self._create_draft(graph, token, mime))
         if not isinstance(drafted, Continue):
@@ -248,9 +249,10 @@ class GraphDelivery:
             return TemporaryFailure("unavailable") if isinstance(verdict, Continue) else verdict
         self._token, self._draft = token, made
         self.copy = self._recorder.make_copy(self._work)
-        if not self._store.deliveries.enter_phases(self._work.operation_id, Phase.DATA, provider_draft_id=made):
+        try:
+            self._progress.enter(Phase.DATA, provider_draft_id=made)
+        except OperationClosed:
             self._give_up()
-        self._progress.begin(Phase.DATA)
         return Continue()
 
     def _attach(self, graph: Graph, file: SplitAttachment, token: str) -> Verdict:

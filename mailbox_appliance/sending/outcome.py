@@ -16,12 +16,13 @@ client gets an error, so that its idempotency key can be used again.
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mailbox_appliance import clock, permissions
-from mailbox_appliance.clock import Clock
+from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import (
     Detail,
     JournalFailed,
@@ -35,11 +36,12 @@ from mailbox_appliance.events import DeliveryPhaseEntered, DeliverySettled
 from mailbox_appliance.mail.address import same_mailbox
 from mailbox_appliance.model.accounts import AccountError
 from mailbox_appliance.model.base import OwnText, own_text
-from mailbox_appliance.model.deliveries import DeliveryWork, Phase
+from mailbox_appliance.model.deliveries import DeliveryWork, Phase, PhaseStep
 from mailbox_appliance.remote.errors import Reply, ServerName, named_fault
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.sent_copies import find_sent_folder, make_copy
 from mailbox_appliance.sending.verdict import Accepted, Cause, Refused, Removed, TemporaryFailure, Verdict
+from mailbox_appliance.store.database import DATABASE_ERRORS
 from mailbox_appliance.store.deliveries import SentCopy
 
 if TYPE_CHECKING:
@@ -296,7 +298,7 @@ def to_problem(
     return Unavailable(reason=reason, details=detail, retry_after=retry_after)
 
 
-# --- Progress: every phase is on the disk before its step is taken ---
+# --- Progress: the phase of the final dot is on the disk before the dot is sent ---
 
 
 class OperationClosed(Exception):
@@ -306,29 +308,50 @@ class OperationClosed(Exception):
 class Progress:
     """Records and publishes how far a delivery has come. `phase`: the last phase that has begun.
 
-    A phase is recorded on the disk before it begins.
+    Phases before the dot all mean that nobody has received the message, so they are kept in memory and recorded
+    together with the next durable step. `unwritten`: these phases with their timestamps.
     """
 
     def __init__(self, context: SendingContext, operation_id: str) -> None:
         self._store, self._events, self.operation_id = context.store, context.events, operation_id
+        self._clock = context.clock
         self.phase = Phase.ACCEPTED
-
-    def enter(self, *phases: Phase) -> None:
-        """Record phases on the disk and begin them, in this order. Raises OperationClosed if it has ended."""
-        self.commit(*phases)
-        for phase in phases:
-            self.begin(phase)
-
-    def commit(self, *phases: Phase) -> None:
-        """Record phases on the disk, without beginning them yet. Raises OperationClosed if the operation has ended."""
-        if not self._store.deliveries.enter_phases(self.operation_id, *phases):
-            raise OperationClosed
+        self.unwritten: tuple[PhaseStep, ...] = ()
 
     def begin(self, phase: Phase) -> None:
-        """Set `phase` to a phase that is already recorded, and publish the event that it has begun."""
+        """Begin a phase before the dot, and publish that. It is recorded later."""
+        self.unwritten += (self._step(phase),)
         self.phase = phase
         self.publish(phase)
 
+    def enter(self, phase: Phase, *, provider_draft_id: str | None = None) -> None:
+        """Record a phase on the disk, then begin it. Raises OperationClosed if the operation has ended.
+
+        `provider_draft_id`: the ID of the draft that a provider's API is about to send, if any.
+        """
+        self.commit(phase, provider_draft_id=provider_draft_id)
+        self.phase = phase
+        self.publish(phase)
+
+    def commit(self, phase: Phase, *, provider_draft_id: str | None = None) -> None:
+        """Record a phase on the disk, after those not recorded yet, without beginning it. Raises OperationClosed if
+        the operation has ended.
+        """
+        steps = (*self.unwritten, self._step(phase))
+        if not self._store.deliveries.enter_phases(self.operation_id, steps, provider_draft_id=provider_draft_id):
+            raise OperationClosed
+        self.unwritten = ()
+
+    def write(self) -> None:
+        """Record the phases that are not recorded yet, if that is possible: the attempt ended before the dot."""
+        if self.unwritten:
+            with suppress(*DATABASE_ERRORS):  # the outcome must not depend on its timeline
+                self._store.deliveries.note_phases(self.operation_id, self.unwritten)
+            self.unwritten = ()
+
     def publish(self, phase: Phase) -> None:
-        """Publish the event that a delivery has entered a phase. The phase must be recorded."""
+        """Publish the event that a delivery has entered a phase."""
         self._events.publish(DeliveryPhaseEntered(self.operation_id, phase))
+
+    def _step(self, phase: Phase) -> PhaseStep:
+        return phase, to_timestamp(self._clock.now())

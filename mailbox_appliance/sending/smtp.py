@@ -253,9 +253,10 @@ class SmtpDelivery:
         """
         session = self._session
         if session is None:
-            self._progress.enter(Phase.CONNECTING)
+            self._progress.begin(Phase.CONNECTING)
             return None
-        self._progress.enter(Phase.CONNECTING, Phase.ENVELOPE)  # no step lies between them
+        self._progress.begin(Phase.CONNECTING)
+        self._progress.begin(Phase.ENVELOPE)
         try:
             verdict = self._request_data(session)
         except RemoteFault as fault:
@@ -289,7 +290,7 @@ class SmtpDelivery:
 
     def _send_envelope(self, session: SmtpConnection, *, eight_bit: bool) -> Verdict:
         if self._progress.phase is not Phase.ENVELOPE:
-            self._progress.enter(Phase.ENVELOPE)
+            self._progress.begin(Phase.ENVELOPE)
         envelope, size = self._work.envelope, len(self._work.wire)
         replies = session.send_envelope(
             envelope.sender,
@@ -302,8 +303,6 @@ class SmtpDelivery:
         verdict = _judge_on(session, "mail", next(replies))
         if not isinstance(verdict, Continue):
             return verdict
-        # The phase is written while the server checks the recipients: in time before DATA, and without a delay.
-        self._progress.commit(Phase.DATA)
         verdicts = [_judge_on(session, "rcpt", reply) for reply in replies]
         refused = [verdict for verdict in verdicts if not isinstance(verdict, Continue)]
         if not refused:

@@ -19,7 +19,7 @@ from typing import Generic, Protocol, TypeVar
 from mailbox_appliance import clock
 from mailbox_appliance.errors import NotFound, Problem, Unsupported
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, LargeWorkEnded
-from mailbox_appliance.model.deliveries import OpenDelivery, Phase
+from mailbox_appliance.model.deliveries import OpenDelivery, Phase, PhaseStep
 from mailbox_appliance.model.messages import ParsedMessage
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.sending.context import SendingContext
@@ -276,6 +276,13 @@ class Sender:
     def is_sending(self) -> bool:
         """Whether a message is being sent now."""
         return self._queue.is_busy
+
+    def unwritten_steps(self, operation_id: str) -> tuple[PhaseStep, ...]:
+        """Return the phases of an attempt in progress that the journal does not have yet; empty if there is none."""
+        with self._changed:
+            ticket = self._tickets.get(operation_id)
+        attempt = None if ticket is None else ticket.attempt
+        return () if attempt is None else attempt.unwritten_steps
 
     def _retry_account(self, account_id: str) -> None:
         """Retry the failed deliveries of a mailbox that has new credentials.

@@ -6,6 +6,7 @@ that. Otherwise SQLite would refuse a transaction that reads first and writes la
 
 import errno
 import logging
+import os
 import threading
 import time
 import weakref
@@ -20,6 +21,7 @@ from playhouse.apsw_ext import APSWDatabase
 
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.store.files import format_size
+from mailbox_appliance.system.files import BINARY
 from mailbox_appliance.system.files import free_bytes as free_bytes
 
 log = logging.getLogger(__name__)
@@ -92,6 +94,60 @@ class _EncryptedDatabase(APSWDatabase):
         conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 
+class _LogSync:
+    """Writes the log to the disk. Threads that wait at the same time share one sync.
+
+    The handle is not SQLite's. SQLite locks the database and the index of the log, but never the log itself, so closing
+    the handle drops no lock (decision 024).
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._log = ""
+        self._noted = self._synced = 0  # durable commits: made, and on the disk
+        self._is_syncing = False
+        self._failure: OSError | None = None
+
+    def note_commit(self, log: str) -> None:
+        """Count a commit that must get to the disk. `log`: the path of the write-ahead log. Call it while writing."""
+        self._log, self._noted = log, self._noted + 1
+
+    def wait(self) -> None:
+        """Wait until all commits noted so far are on the disk. Raises apsw.IOError if a sync failed, also an earlier
+        one: the system may have dropped what it could not write, so no later sync can be trusted.
+        """
+        mine = self._noted
+        if self._synced >= mine:
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_syncing or self._synced >= mine)
+            if self._synced >= mine:
+                return
+            self._is_syncing, until = True, self._noted
+        synced = self._synced
+        try:
+            self._sync()
+            synced = until
+        finally:
+            with self._changed:
+                self._is_syncing, self._synced = False, synced
+                self._changed.notify_all()
+
+    def _sync(self) -> None:
+        if self._failure is None:
+            try:
+                handle = os.open(self._log, os.O_RDWR | BINARY)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
+                return
+            except OSError as error:
+                log.exception("store_sync_failed")
+                self._failure = error
+        raise apsw.IOError(f"the log of the store cannot be synced: {self._failure}") from self._failure
+
+
 class Database:
     """An open store file. Its first query raises peewee.DatabaseError if the key does not fit or a page is damaged."""
 
@@ -101,7 +157,7 @@ class Database:
         self._writing = threading.RLock()
         self._connecting = threading.Lock()  # held by a thread that opens a connection or closes them all
         self._is_durable = False
-        self._full: weakref.WeakSet[Any] = weakref.WeakSet()  # connections whose commits currently wait for the disk
+        self._sync = _LogSync()
         self._is_closed = False
         self._kept: dict[tuple[object, ...], Row] = {}
 
@@ -189,24 +245,44 @@ class Database:
         self._connection().execute("PRAGMA shrink_memory")
 
     @contextmanager
-    def transaction(self, *, durable: bool = False) -> Iterator[None]:
+    def transaction(self, *, durable: bool = False, awaited: bool = True) -> Iterator[None]:
         """Context manager: a transaction. All statements of the block are committed, or none of them if it raises.
 
         `durable`: wait until the commit is on the disk, so that it survives a power failure. Other commits may be lost
         in a power failure, but are never half written. A nested transaction becomes part of the outer one; if the inner
         one is durable, the outer one must be as well.
+
+        Threads that wait share one sync, outside of the lock for writing. So other threads can read a durable commit
+        before it is on the disk: call `wait_until_durable` after reading what a response will promise to a client.
+        `awaited`: False leaves the wait to `wait_until_durable`, or to the next durable commit of any thread.
         """
+        with self._taking_turn(durable) as is_outermost:
+            yield
+        if durable and awaited and is_outermost:
+            self._sync.wait()
+
+    def wait_until_durable(self) -> None:
+        """Wait until all commits of durable transactions, by any thread, are on the disk. Call it in no transaction."""
+        self._sync.wait()
+
+    @contextmanager
+    def _taking_turn(self, durable: bool) -> Iterator[bool]:
+        """Context manager: a transaction. Yield whether it is the outermost one."""
         with self._writing:
             connection = self._connection()
             if connection.in_transaction:
                 if durable and not self._is_durable:
                     raise RuntimeError("a durable transaction cannot be part of one that is not")
-                yield
+                yield False
                 return
+            self._is_durable, before = durable, connection.total_changes()
             try:
-                with self._durably(connection, durable), self._peewee.atomic("IMMEDIATE"):
-                    yield
+                with self._peewee.atomic("IMMEDIATE"):
+                    yield True
+                if durable and connection.total_changes() != before:
+                    self._sync.note_commit(connection.filename_wal)
             finally:
+                self._is_durable = False
                 self._kept = {}
 
     @contextmanager
@@ -214,21 +290,6 @@ class Database:
         """Context manager: keep all other threads from writing until the block ends. Keep the block short."""
         with self._writing:
             yield
-
-    @contextmanager
-    def _durably(self, connection: Any, durable: bool) -> Iterator[None]:
-        self._is_durable = durable
-        # Set only if it changes: a thread that sends commits durably again and again.
-        if durable and connection not in self._full:
-            connection.execute("PRAGMA synchronous=FULL")
-            self._full.add(connection)
-        elif not durable and connection in self._full:
-            connection.execute("PRAGMA synchronous=NORMAL")
-            self._full.discard(connection)
-        try:
-            yield
-        finally:
-            self._is_durable = False
 
     def close(self, within: float = 2.0) -> bool:
         """Close the connections of all threads, and checkpoint the write-ahead log into the file.

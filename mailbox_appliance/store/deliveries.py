@@ -1,7 +1,8 @@
 """Writing delivery operations: one row for each accepted request to send, found again by its idempotency key.
 
-Each phase of sending is committed to the disk before it begins (`synchronous=FULL`). So after a crash the row shows how
-far the attempt may have come. Statuses, and the methods that change them:
+Three steps are on the disk before the appliance continues: the acceptance, the phase `dot`, and the outcome. The phases
+before the dot all mean that nobody has received the message; they are recorded with the dot. So after a crash the row
+shows whether the dot may have been sent. Statuses, and the methods that change them:
 
     (none) --accept--> sending --enter_phases: connecting, envelope, data, dot--> succeeded | failed | uncertain
        |                 |  ^ `--withdraw (not sent to anyone, and not shown to any client)--> (none)
@@ -16,7 +17,7 @@ files that copy in Sent on the server.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -32,6 +33,7 @@ from mailbox_appliance.model.deliveries import (
     NewDelivery,
     OpenDelivery,
     Phase,
+    PhaseStep,
 )
 from mailbox_appliance.model.messages import ParsedMessage
 from mailbox_appliance.model.sync import FetchedMessage, MirroredFolder
@@ -41,7 +43,7 @@ from mailbox_appliance.store.delivery_queries import (
     SELECT_OPEN,
     SELECT_WORK,
     DeliveryLists,
-    enter_phase,
+    enter_phases,
     insert_delivery,
     load_message_bytes,
     note_phase,
@@ -202,8 +204,11 @@ class Deliveries:
 
         Raises IdempotencyConflict if the key was used for another request. Raises DraftInUse or DraftSent if the saved
         draft is being sent or was sent. Raises QuotaReached, and NotFound if the mailbox is gone.
+
+        A scheduled operation is on the disk when this returns. Any other gets there before the dot is sent or a
+        response contains its ID, with the sync of a later step.
         """
-        with self._database.transaction(durable=True):
+        with self._database.transaction(durable=True, awaited=new.send_at is not None):
             earlier = self.find_replay(new.credential_id, new.idempotency_key, new.request_hash)
             if earlier is not None:
                 return earlier
@@ -287,18 +292,26 @@ class Deliveries:
             )
         return bool(queued)
 
-    def enter_phases(self, operation_id: str, *phases: Phase, provider_draft_id: str | None = None) -> bool:
-        """Record that sending enters its next phase, such as `data`. It is on the disk when this returns; call it
-        before the phase.
+    def enter_phases(
+        self, operation_id: str, steps: Sequence[PhaseStep], *, provider_draft_id: str | None = None
+    ) -> bool:
+        """Record the phases that sending has entered, and last the one that it is about to enter, such as `dot`.
 
-        Pass several phases only if nothing happens between them. `provider_draft_id`: if a provider's API is about to
-        send a draft, the draft's ID there. Returns False if the operation has ended or its mailbox is gone.
+        They are on the disk when this returns; call it before the last phase. `provider_draft_id`: if a provider's API
+        is about to send a draft, the draft's ID there. Returns False if the operation has ended or its mailbox is gone.
         """
-        at = to_timestamp(self._clock.now())
         with self._database.transaction(durable=True):
+            is_open = enter_phases(self._database, operation_id, steps)
             if provider_draft_id is not None:
                 set_provider_draft(self._database, operation_id, provider_draft_id)
-            return all(enter_phase(self._database, operation_id, phase, at) for phase in phases)
+        return is_open
+
+    def note_phases(self, operation_id: str, steps: Sequence[PhaseStep]) -> None:
+        """Record the phases of an attempt that ended before the dot. The commit is not durable: after a power failure
+        the timeline lacks them.
+        """
+        with self._database.transaction():
+            enter_phases(self._database, operation_id, steps)
 
     # --- outcomes -----------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ the columns of that row.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ from mailbox_appliance.model.deliveries import (
     NewDelivery,
     OpenDelivery,
     Phase,
+    PhaseStep,
     Quota,
     ScheduledSend,
     SentCopy,
@@ -189,14 +190,15 @@ def insert_delivery(database: Database, new: NewDelivery, at: str) -> Delivery:
     )
 
 
-def enter_phase(database: Database, operation_id: str, phase: Phase, at: str) -> bool:
-    """Set the current phase of an operation that is `sending`. `at`: the current timestamp. Call it inside a
+def enter_phases(database: Database, operation_id: str, steps: Sequence[PhaseStep]) -> bool:
+    """Add phases to the history of an operation that is `sending`; the last one is its current phase. Call it inside a
     transaction.
 
     Returns False if the operation has ended or its mailbox is gone.
     """
     # The state that an earlier attempt left at the provider does not apply to this one.
-    is_new = phase is Phase.CONNECTING
+    is_new = any(phase is Phase.CONNECTING for phase, _ in steps)
+    phase, at = steps[-1]
     marked = database.change(
         "UPDATE delivery_operations SET phase = ?, updated_at = ?, attempts = attempts + ?,"
         " provider_draft_id = CASE WHEN ? THEN NULL ELSE provider_draft_id END WHERE id = ?"
@@ -204,7 +206,8 @@ def enter_phase(database: Database, operation_id: str, phase: Phase, at: str) ->
         (phase, at, int(is_new), is_new, operation_id),
     )
     if marked:
-        note_phase(database, operation_id, phase, at)
+        for phase, at in steps:
+            note_phase(database, operation_id, phase, at)
     return bool(marked)
 
 
@@ -287,7 +290,10 @@ _QUOTA_WINDOWS = {timedelta(hours=1): ("an hour", "per_hour"), timedelta(days=1)
 
 
 class DeliveryLists:
-    """Reads single delivery operations and lists of them, and checks quotas and drafts in use."""
+    """Reads single delivery operations and lists of them, and checks quotas and drafts in use.
+
+    Methods that return operations wait until what they return is on the disk.
+    """
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
@@ -303,6 +309,7 @@ class DeliveryLists:
             f" WHERE d.id = ? AND d.account_id = ? AND {_VISIBLE_TO_MEMBER}",
             (operation_id, account_id, member_id),
         )
+        self._database.wait_until_durable()
         if row is None:
             raise NotFound(what="delivery operation")
         return to_delivery(row), warnings_of(row)
@@ -326,6 +333,7 @@ class DeliveryLists:
         before = before if before is not None else 1 << 62
         values = {"account": account_id, "member": member_id, "before": before, "most": limit + 1}
         rows = self._database.rows(_DELIVERY_PAGE, values)
+        self._database.wait_until_durable()
         page = rows[:limit]
         return tuple(map(to_delivery, page)), page[-1][-1] if len(rows) > limit else None
 
@@ -344,6 +352,7 @@ class DeliveryLists:
             " ORDER BY d.send_at, d.number LIMIT ?",
             (account_id, *(() if after is None else (after,)), limit + 1),
         )
+        self._database.wait_until_durable()
         page = rows[:limit]
         return tuple(map(to_scheduled, page)), page[-1][-1] if len(rows) > limit else None
 
@@ -425,7 +434,10 @@ _SELECT_PHASES = "SELECT at, attempt, phase FROM delivery_phases WHERE operation
 
 
 class DeliveryTimelines:
-    """Reads delivery operations with their recipients, times and steps, mainly for the console."""
+    """Reads delivery operations with their recipients, times and steps, mainly for the console.
+
+    The methods wait until what they return is on the disk.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -451,18 +463,28 @@ class DeliveryTimelines:
         values = {"accounts": json.dumps([*account_ids]), "member": member_id, "before": before, "most": limit + 1}
         values |= {"status": status} if status else {}
         rows = self._database.rows(sql, values)
+        self._database.wait_until_durable()
         page = rows[:limit]
         return tuple(_to_entry(row, member_id) for row in page), _entry_details(page[-1]).number if len(
             rows
         ) > limit else None
 
-    def get(self, account_id: str, operation_id: str, member_id: str) -> tuple[DeliveryTimeline, tuple[str, ...]]:
-        """Return an operation that this member may see with all recorded steps, and its warnings. Raises NotFound."""
+    def get(
+        self, account_id: str, operation_id: str, member_id: str, running: Sequence[PhaseStep] = ()
+    ) -> tuple[DeliveryTimeline, tuple[str, ...]]:
+        """Return an operation that this member may see with all its steps, and its warnings. Raises NotFound.
+
+        `running`: the phases of the present attempt that are not recorded yet, read before this call.
+        """
         values = {"id": operation_id, "account": account_id, "member": member_id}
         row = self._database.row(f"{_ENTRY} WHERE d.id = :id AND d.account_id = :account AND {_VISIBLE_ENTRY}", values)
+        self._database.wait_until_durable()
         if row is None:
             raise NotFound(what="delivery operation")
         phases = self._database.rows(_SELECT_PHASES, (operation_id,))
+        if row[3] == "sending":
+            attempt, recorded = _entry_details(row).attempts + 1, {(phase, at) for at, _, phase in phases}
+            phases += [(at, attempt, phase) for phase, at in running if (phase, at) not in recorded]
         return _to_timeline(row, phases, member_id), warnings_of(row)
 
 

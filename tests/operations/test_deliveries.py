@@ -15,6 +15,8 @@ from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
 from tests.servers.smtp_script import DROP, Keep
 
+AT = "2026-01-02T03:04:05.678Z"
+
 
 @dataclass
 class Shared:
@@ -146,7 +148,7 @@ def doubtful(shared: Shared) -> Any:
     delivery = shared.send("bob", sendAt=(datetime.now(UTC) + timedelta(days=9)).isoformat())
     deliveries, operation_id = shared.client.appliance.store.deliveries, delivery["operationId"]
     assert deliveries.begin_sending(operation_id)
-    deliveries.enter_phases(operation_id, Phase.DOT)
+    deliveries.enter_phases(operation_id, [(Phase.DOT, AT)])
     deliveries.set_outcome(operation_id, "uncertain")
     return delivery
 

@@ -15,6 +15,8 @@ from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
 from tests.store.test_schedule import accept
 
+AT = "2026-01-02T03:04:05.678Z"
+
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
@@ -36,7 +38,7 @@ class Desk:
 
     def end(self, cause: Cause) -> None:
         """Record an attempt after which nobody received anything."""
-        self.store.deliveries.enter_phases(self.operation, Phase.CONNECTING)
+        self.store.deliveries.enter_phases(self.operation, [(Phase.CONNECTING, AT)])
         self.recorder.record(self.store.deliveries.get_work(self.operation), TemporaryFailure(cause))
 
     @property

@@ -1,5 +1,6 @@
 """The worker when the appliance itself has problems: a journal that cannot be written, a stop, an impatient client."""
 
+import os
 import threading
 import weakref
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from mailbox_appliance.mail.compose import compose, new_message_id
 from mailbox_appliance.model.accounts import Connection, Endpoint
-from mailbox_appliance.model.deliveries import NewDelivery
+from mailbox_appliance.model.deliveries import NewDelivery, Phase
 from mailbox_appliance.model.messages import Address, OutgoingMessage, ParsedMessage
 from mailbox_appliance.sending import worker
 from tests.servers.desk import Desk, a_key, a_message
@@ -92,6 +93,37 @@ def test_what_cannot_be_written_down_is_not_done(patient: Office, name: str) -> 
     fault.mend()
     assert patient.desk.send(patient.account, a_message(), key).data["status"] == "succeeded"
     assert len(patient.smtp.messages) == 1
+
+
+def test_a_send_waits_for_the_disk_twice(patient: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the dot, and before the answer; the acceptance shares the first."""
+    synced = list[int]()
+    monkeypatch.setattr(os, "fsync", synced.append)
+    for count in (2, 4):
+        assert patient.desk.send(patient.account, a_message()).data["status"] == "succeeded"
+        assert len(synced) == count
+
+
+def test_the_timeline_shows_steps_that_are_not_recorded_yet(patient: Office) -> None:
+    patient.smtp.at("rcpt", [Stall()])
+    asked = patient.desk.begin(patient.account, a_message())
+    patient.smtp.reached("rcpt")
+    appliance = patient.desk.appliance
+    (left,) = appliance.store.deliveries.list_sending()
+    assert left.phase is Phase.ACCEPTED
+    running = appliance.sender.unwritten_steps(left.operation_id)
+    assert [phase for phase, _ in running] == ["connecting", "envelope"]
+    assert appliance.store.deliveries.mark_shown(left.operation_id)
+    work = appliance.store.deliveries.get_work(left.operation_id)
+    timeline, _ = appliance.store.delivery_timelines.get(patient.account, left.operation_id, work.member_id, running)
+    steps = [(each.attempt, each.step) for each in timeline.steps]
+    assert steps == [(0, "accepted"), (1, "connecting"), (1, "envelope")]
+    patient.smtp.release()
+    assert asked.result(10).data["status"] == "succeeded"
+    timeline, _ = appliance.store.delivery_timelines.get(patient.account, left.operation_id, work.member_id, running)
+    names = [each.step for each in timeline.steps]
+    assert names == ["accepted", "connecting", "envelope", "data", "dot", "replied", "succeeded"]
+    assert appliance.sender.unwritten_steps(left.operation_id) == ()
 
 
 @pytest.mark.parametrize(

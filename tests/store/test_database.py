@@ -1,6 +1,9 @@
 """Transactions, readers and threads on one encrypted file."""
 
+import errno
 import gc
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -17,9 +20,9 @@ import pytest
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.store.database import UNREADABLE_ERRORS, Database, set_cipher_key
 from mailbox_appliance.store.key import CIPHERS
+from tests.servers.mailboxes import wait_until
 
 KEY = bytes(range(32))
-FULL, NORMAL = 2, 1
 
 
 @pytest.fixture
@@ -99,24 +102,139 @@ def test_nested_transactions_are_rolled_back_whole(database: Database, is_caught
     database.close()
 
 
-def test_only_a_durable_transaction_waits_for_the_disk(database: Database) -> None:
-    def waits() -> int:
-        return int(database.value("PRAGMA synchronous"))
+class Disk:
+    """Counts the syncs of the log, and can hold or fail them."""
 
-    assert waits() == NORMAL
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count, self.waiting, self.go_on, self.is_broken = 0, threading.Event(), threading.Event(), False
+        self.go_on.set()
+        monkeypatch.setattr(os, "fsync", self._sync)
+
+    def _sync(self, _handle: int) -> None:
+        self.count += 1
+        self.waiting.set()
+        assert self.go_on.wait(10)
+        if self.is_broken:
+            raise OSError(errno.EIO, "Input/output error")
+
+    def hold(self) -> None:
+        self.waiting.clear()
+        self.go_on.clear()
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+def write(database: Database, *, durable: bool = True, awaited: bool = True) -> None:
+    with database.transaction(durable=durable, awaited=awaited):
+        database.change("INSERT INTO t (b) VALUES ('x')")
+
+
+def test_only_a_durable_transaction_waits_for_the_disk(database: Database, disk: Disk) -> None:
+    write(database, durable=False)
+    assert disk.count == 0
+    write(database)
+    assert disk.count == 1
     with database.transaction(durable=True):
-        assert waits() == FULL
-        with database.transaction(durable=True), database.transaction():
-            assert waits() == FULL
-        assert in_thread(waits) == NORMAL
+        write(database)
+        write(database, durable=False)
+        assert disk.count == 1
+    assert disk.count == 2
     with database.transaction(durable=True):
-        assert waits() == FULL
-    with database.transaction():
-        assert waits() == NORMAL
+        assert database.value("SELECT count(*) FROM t") == 4  # nothing to wait for
     with pytest.raises(ValueError), database.transaction(durable=True):
         raise ValueError
+    database.wait_until_durable()
+    assert disk.count == 2
+    database.close()
+
+
+def test_a_commit_that_is_not_awaited_is_synced_with_the_next_one(database: Database, disk: Disk) -> None:
+    write(database, awaited=False)
+    assert disk.count == 0
+    write(database)
+    database.wait_until_durable()
+    assert disk.count == 1
+    write(database, awaited=False)
+    database.wait_until_durable()
+    assert disk.count == 2
+    database.close()
+
+
+def test_who_waits_together_shares_a_sync(database: Database, disk: Disk) -> None:
+    disk.hold()
+    with ThreadPoolExecutor(9) as pool:
+        first = pool.submit(write, database)
+        assert disk.waiting.wait(10)
+        others = [pool.submit(write, database) for _ in range(8)]
+        # They commit during the first one's sync, which does not hold the lock, and need one more.
+        wait_until(lambda: database.value("SELECT count(*) FROM t") == 9, lambda: "not committed", 10)
+        assert not any(each.done() for each in (first, *others))
+        disk.go_on.set()
+        for each in (first, *others):
+            each.result(10)
+    assert disk.count == 2
+    database.close()
+
+
+def test_a_read_can_wait_for_what_it_saw(database: Database, disk: Disk) -> None:
+    disk.hold()
+    with ThreadPoolExecutor(2) as pool:
+        writing = pool.submit(write, database)
+        assert disk.waiting.wait(10)
+        assert database.value("SELECT count(*) FROM t") == 1
+        reading = pool.submit(database.wait_until_durable)
+        time.sleep(0.05)
+        assert not reading.done()
+        disk.go_on.set()
+        writing.result(10)
+        reading.result(10)
+    assert disk.count == 1
+    database.close()
+
+
+_BEGIN = """
+import sys, apsw
+connection = apsw.Connection(sys.argv[1])
+connection.pragma("cipher", "aegis")
+connection.pragma("key", "raw:" + sys.argv[2])
+try:
+    connection.execute("BEGIN IMMEDIATE")
+    print("begun")
+except apsw.BusyError:
+    print("busy")
+"""
+
+
+def test_a_sync_drops_no_lock(database: Database, tmp_path: Path) -> None:
+    """Closing a handle of a file drops the locks of the process on that file; the log must have none."""
+
+    def begin() -> str:
+        command = [sys.executable, "-c", _BEGIN, str(tmp_path / "some.db"), KEY.hex()]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+
+    write(database, awaited=False)
     with database.transaction():
-        assert waits() == NORMAL
+        in_thread(database.wait_until_durable)
+        assert begin() == "busy"
+    assert begin() == "begun"
+    database.close()
+
+
+def test_after_a_sync_that_failed_nothing_is_durable_any_more(database: Database, disk: Disk) -> None:
+    """The system may have dropped the pages that it could not write; the next sync would succeed all the same."""
+    disk.is_broken = True
+    with pytest.raises(apsw.IOError, match="Input/output"):
+        write(database)
+    disk.is_broken = False
+    with pytest.raises(apsw.IOError, match="Input/output"):
+        write(database)
+    with pytest.raises(apsw.IOError, match="Input/output"):
+        database.wait_until_durable()
+    assert disk.count == 1
+    write(database, durable=False)
     database.close()
 
 

@@ -10,6 +10,8 @@ from mailbox_appliance.model.messages import Address, OutgoingMessage
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, add_member
 
+AT = "2026-01-02T03:04:05.678Z"
+
 
 def accept(
     store: Store, mailbox: Mailbox, key: str = "key", text: str = "t", member: str = "", warnings: tuple[str, ...] = ()
@@ -70,7 +72,7 @@ def test_how_long_a_message_is_kept(store: Store, status: DeliveryStatus, mailbo
 def test_what_was_being_sent_is_listed_in_order_with_its_phase(store: Store) -> None:
     mailbox = Mailbox(store)
     first, second, third = (accept(store, mailbox, key) for key in ("one", "two", "three"))
-    store.deliveries.enter_phases(first, Phase.DOT)
+    store.deliveries.enter_phases(first, [(Phase.DOT, AT)])
     store.deliveries.mark_shown(second)
     store.deliveries.set_outcome(third, "failed", "message_rejected")
     listed = [(one.operation_id, one.account_id, one.phase, one.is_shown) for one in store.deliveries.list_sending()]
@@ -82,7 +84,7 @@ def test_a_phase_does_not_write_the_message_again(store: Store) -> None:
     log = store.folder / "mailbox.db-wal"
     before = log.stat().st_size
     for phase in (Phase.CONNECTING, Phase.ENVELOPE, Phase.DATA, Phase.DOT):
-        assert store.deliveries.enter_phases(operation, phase)
+        assert store.deliveries.enter_phases(operation, [(phase, AT)])
     store.deliveries.set_outcome(operation, "uncertain")
     assert before > 2_000_000
     assert log.stat().st_size - before < 200_000

@@ -13,10 +13,14 @@ from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
 from tests.store.test_schedule import accept
 
+AT = "2026-01-02T03:04:05.678Z"
+
 Act = Callable[[Store, Mailbox, str], object]
 OF_SENDING: dict[str, Act] = {
     **{
-        f"mark {phase}": lambda store, _, operation, phase=phase: store.deliveries.enter_phases(operation, phase)  # type: ignore[misc]
+        f"mark {phase}": lambda store, _, operation, phase=phase: store.deliveries.enter_phases(
+            operation, [(phase, AT)]
+        )  # type: ignore[misc]
         for phase in (Phase.CONNECTING, Phase.ENVELOPE, Phase.DATA, Phase.DOT)
     },
     "accept": lambda store, mailbox, _: accept(store, mailbox, "another"),

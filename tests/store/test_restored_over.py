@@ -23,6 +23,8 @@ from tests.store.restore.test_restore import back_up, restore
 from tests.store.restored import HOUR, People, accept, add_key, add_session, ended, lets_in, populate, told
 from tests.stores.opening import copied
 
+AT = "2026-01-02T03:04:05.678Z"
+
 T = TypeVar("T")
 
 
@@ -125,7 +127,7 @@ def test_over_an_earlier_state_where_only_the_sends_tell(
     def send(store: Store) -> None:
         store.deliveries.begin_sending(people.more["soon"])
         if outcome == "tried again":
-            store.deliveries.enter_phases(people.more["soon"], Phase.CONNECTING)
+            store.deliveries.enter_phases(people.more["soon"], [(Phase.CONNECTING, AT)])
         if outcome == "succeeded":
             store.deliveries.succeed(people.more["soon"], None, reply_code=250)
         elif outcome == "uncertain":
@@ -143,7 +145,7 @@ def test_over_an_earlier_state_where_only_the_sends_tell(
 def try_once(store: Store, people: People, clock: FakeClock) -> None:
     """Fail an attempt: the message that is due soon is queued again."""
     store.deliveries.begin_sending(people.more["soon"])
-    store.deliveries.enter_phases(people.more["soon"], Phase.CONNECTING)
+    store.deliveries.enter_phases(people.more["soon"], [(Phase.CONNECTING, AT)])
     store.deliveries.requeue(people.more["soon"], clock.now() + timedelta(hours=12), "a cause")
 
 
@@ -158,7 +160,7 @@ def test_a_send_that_waits_again_after_a_try_that_failed_since(folder: Path, clo
 
 
 def try_once_more(store: Store, people: People, clock: FakeClock) -> None:
-    store.deliveries.enter_phases(people.more["soon"], Phase.CONNECTING)
+    store.deliveries.enter_phases(people.more["soon"], [(Phase.CONNECTING, AT)])
     store.deliveries.requeue(people.more["soon"], clock.now() + timedelta(hours=12), "a cause")
 
 

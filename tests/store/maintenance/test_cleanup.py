@@ -17,6 +17,8 @@ from tests.servers.mailboxes import wait_until
 from tests.store.mail import Mailbox, fetched, parsed
 from tests.store.test_schedule import accept
 
+AT = "2026-01-02T03:04:05.678Z"
+
 
 def remove(store: Store, mailbox: Mailbox) -> int:
     """Remove a mailbox; return its number."""
@@ -122,7 +124,7 @@ def phases(store: Store, operation_id: str) -> list[str]:
 def ended(store: Store, mailbox: Mailbox, status: DeliveryStatus) -> str:
     """Add an operation that has ended with this status now."""
     operation = accept(store, mailbox, status)
-    store.deliveries.enter_phases(operation, Phase.CONNECTING)
+    store.deliveries.enter_phases(operation, [(Phase.CONNECTING, AT)])
     if status == "succeeded":
         store.deliveries.succeed(operation, None, reply_code=250)
     elif status != "sending":
