@@ -5,5 +5,5 @@ connection       one connection: deadlines, unsent output, closing, TLS
 framing          reading a request: strict parsing, limits, large bodies
 memory           the memory that bodies and responses may use; large bodies in encrypted temporary files
 selector         the sockets that an event loop waits for, and the limit of connections for each client address
-task_queue       requests that wait for a worker
+workers          the threads that answer requests, and the queue of requests that wait for them
 """

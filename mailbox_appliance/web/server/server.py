@@ -1,8 +1,6 @@
 """The HTTP server: listeners with an event loop each, groups of listeners, and the workers that they share.
 
 A listener is an open port at one address. Each has its own loop, so that a problem at one does not affect the others.
-Waitress internals used (pinned to 3.0.*): ThreadedTaskDispatcher's `start_new_thread`, `set_thread_count`, `shutdown`,
-`queue` and `active_count`.
 """
 
 import errno
@@ -22,7 +20,6 @@ from typing import Any
 
 from waitress import wasyncore
 from waitress.server import TcpWSGIServer
-from waitress.task import ThreadedTaskDispatcher
 
 from mailbox_appliance.errors import Problem
 from mailbox_appliance.remote.net.connect import OWN_PORTS
@@ -31,7 +28,7 @@ from mailbox_appliance.web.server.connection import HttpConnection, QuietLogger,
 from mailbox_appliance.web.server.framing import RequestAborted
 from mailbox_appliance.web.server.memory import DEFAULT_BOUNDS, MemoryBudget, ServerBounds, waitress_adjustments
 from mailbox_appliance.web.server.selector import PeerLimits, SocketSelector, drop_longest_waiting, peer_of
-from mailbox_appliance.web.server.task_queue import TaskQueue
+from mailbox_appliance.web.server.workers import WorkerPool, join_threads
 
 # --- Opening addresses at one port, and the errors if that is not possible ---
 
@@ -171,7 +168,7 @@ class HttpListener(TcpWSGIServer):
         self,
         app: Any,
         address: tuple[str, int],
-        dispatcher: ThreadedTaskDispatcher,
+        dispatcher: WorkerPool,
         memory: MemoryBudget,
         *,
         request_timeout: float = 60,
@@ -231,7 +228,8 @@ class HttpListener(TcpWSGIServer):
         while not self._has_ended():
             try:
                 self._check_deadlines()
-                self._selector.poll(self.adj.cleanup_interval)
+                late = self.task_dispatcher.check_lateness()
+                self._selector.poll(self.adj.cleanup_interval if late is None else late)
                 while self._pending_calls:
                     self._pending_calls.popleft()()
                 if self.draining:
@@ -518,43 +516,7 @@ class ListenerGroup:
         return join_threads(self._threads, deadline)
 
 
-def join_threads(threads: Iterable[threading.Thread], deadline: float) -> bool:
-    """Wait for threads until `deadline`, a time of the monotonic clock. Returns whether all have ended."""
-    alive = False
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-        alive = alive or thread.is_alive()
-    return not alive
-
-
 # --- The server: all listeners and their workers ---
-
-
-class WorkerPool(ThreadedTaskDispatcher):
-    """The threads that answer the requests of all listeners."""
-
-    logger = QuietLogger()
-
-    def __init__(self, most_slow: int) -> None:
-        """Create a pool without threads. `most_slow`: the maximum number of workers that read bodies of mail at
-        once.
-        """
-        super().__init__()
-        self.queue = TaskQueue(most_slow, self.queue_cv)
-        self._started: list[threading.Thread] = []
-
-    def start_new_thread(self, target: Callable[[int], None], thread_no: int) -> None:
-        """Start one worker; Waitress calls this."""
-        thread = threading.Thread(target=target, args=(thread_no,), name=f"web-worker-{thread_no}", daemon=True)
-        self._started.append(thread)
-        thread.start()
-
-    def stop(self, timeout: float) -> bool:
-        """Let each worker finish its request; return whether all ended within `timeout` seconds."""
-        deadline = time.monotonic() + timeout
-        self.queue.lift_limit()
-        self.shutdown(timeout=timeout)
-        return join_threads(self._started, deadline)
 
 
 @dataclass(frozen=True)
@@ -656,7 +618,7 @@ class HttpServer:
         """Start the workers and the loop of each listener."""
         with self._lock:
             self._is_started = True
-            self._workers.set_thread_count(self._count)
+            self._workers.start(self._count)
             for group in self._groups:
                 group.start()
 
@@ -668,8 +630,8 @@ class HttpServer:
             connections_http=sum(len(server.active_channels) for server in servers if not server.is_secure),
             connections_https=sum(len(server.active_channels) for server in servers if server.is_secure),
             handshakes_failed=failed_before + _count_failed_handshakes(groups),
-            waiting_requests=len(self._workers.queue),
-            busy_workers=self._workers.active_count,
+            waiting_requests=self._workers.waiting_count,
+            busy_workers=self._workers.busy_count,
         )
 
     def is_busy(self) -> bool:
