@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Generic, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from mailbox_appliance.model.base import Count, T, Timestamp, Wire
 from mailbox_appliance.model.content import Content
@@ -126,8 +126,7 @@ class DeliveryTimeline(DeliveryEntry, frozen=True, kw_only=True):
     steps: tuple[DeliveryStep, ...]
 
 
-@dataclass(frozen=True)
-class OperationResult(Generic[T]):
+class OperationResult(Struct, Generic[T], frozen=True):
     """The data that an operation returns, with warnings. `status`: HTTP status; None for the usual one of the route."""
 
     data: T

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.clock import Clock
 from mailbox_appliance.model.base import Page, Wire
 from mailbox_appliance.model.members import AuditEvent, Capability
 from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
@@ -123,7 +123,7 @@ def security_warnings(store: Store, clock: Clock, member_id: str) -> tuple[str, 
     day.
     """
     # Rounded to the hour, so that one lookup serves many requests.
-    since = to_timestamp(clock.now() - WARN_FOR)[:13]
+    since = (clock.now() - WARN_FOR).isoformat()[:13]
     return tuple(
         _warning_text(deed)
         for deed in store.audit.list_acts_by_others(member_id, since)

@@ -12,7 +12,7 @@ import hmac
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, Generic, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
@@ -61,8 +61,7 @@ from mailbox_appliance.store.store import Store
 _MAX_TOKEN_LENGTH = 200
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """The origin of a request: the client's address, whether it is this computer, and whether the request came over
     HTTPS.
     """
@@ -80,8 +79,7 @@ class Origin:
 LOCAL = Origin(None, is_local=True, is_secure=True)
 
 
-@dataclass(frozen=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """The caller of an operation. `credential` is None for an anonymous caller, and for the operator of this computer
     (`is_operator`), who is not a member.
     """
@@ -302,8 +300,7 @@ class RequestHash(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """The input of an operation, as an interface received it.
 
     - values: Single values, as text, by name.
@@ -316,8 +313,8 @@ class Request:
       caller and mailbox.
     """
 
-    values: Mapping[str, str] = field(default_factory=dict)
-    places: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = msgspec.field(default_factory=dict)
+    places: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes | Content | Mapping[str, Any] | None = None
     media_type: str | None = None
     is_body_discarded: bool = False

@@ -174,6 +174,9 @@ def log_in(appliance: Appliance, caller: Caller, request: SignInRequest) -> Oper
     return OperationResult(logged_in, security_warnings(appliance.store, appliance.clock, logged_in.member.id))
 
 
+_CAPABILITIES = tuple(Capability)  # since iterating over the class is slow
+
+
 @operation()
 def who_am_i(appliance: Appliance, caller: Caller) -> OperationResult[CurrentMember]:
     """Get the current member.
@@ -184,7 +187,7 @@ def who_am_i(appliance: Appliance, caller: Caller) -> OperationResult[CurrentMem
     """
     found = caller.required_credential
     accounts = None if found.account_ids is None else tuple(sorted(found.account_ids))
-    listed = Capability if found.kind == "session" else found.capabilities
+    listed = _CAPABILITIES if found.kind == "session" else found.capabilities
     capabilities = tuple(capability for capability in listed if capability in caller.capabilities)
     credential = Credential(kind=found.kind, id=found.id, capabilities=capabilities, account_ids=accounts)
     warnings = security_warnings(appliance.store, appliance.clock, found.member.id) if found.kind == "session" else ()

@@ -70,10 +70,11 @@ def new_id(prefix: Prefix) -> str:
     creation.
     """
     global _last
-    number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
+    millis = time.time_ns() // 1_000_000
+    chance = os.urandom(10) if millis > _last >> 80 else b""
     with _lock:
         # Within one millisecond, or after the clock went back, count on from the last one (ULID's monotonic rule).
-        number = _last = max(number, _last + 1)
+        number = _last = max(millis << 80 | int.from_bytes(chance, "big"), _last + 1)
     return f"{prefix}_{_base32(number)}"
 
 

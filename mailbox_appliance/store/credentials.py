@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Literal
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, NamedTuple
 
 from mailbox_appliance.clock import Clock, from_timestamp, to_millis, to_timestamp
 from mailbox_appliance.errors import NotFound, Throttled
@@ -24,6 +24,8 @@ SESSION_MAX_IDLE = timedelta(days=30)
 SESSION_MAX_AGE = timedelta(days=90)
 # Resolution of `lastUsedAt`, so that not every request has to write.
 _USE_NOTED_EVERY = timedelta(minutes=1)
+_EVER = datetime.min.replace(tzinfo=UTC)
+_MOST_READ = 256  # credentials whose rows are kept decoded
 #: The maximum of valid sessions of a member; one more ends the least recently used one. This bounds the store.
 #: A session in use never ends by it: use is recorded by the minute, and this many sign-ins of one member do not fit
 #: into a minute, since they are hashed one after another, 30 ms each.
@@ -78,6 +80,7 @@ class Credentials:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
         self._swept_at: datetime | None = None
+        self._read: dict[str, _ReadCredential] = {}
 
     def find(self, token_hash: str) -> FoundCredential | None:
         """Return the valid credential whose token has this hash, or None. Records that it was used."""
@@ -171,17 +174,34 @@ class Credentials:
 
     def _find_session(self, token_hash: str) -> FoundCredential | None:
         row = self._database.cached_row(_SESSION_BY_TOKEN, (token_hash,))
-        if row is None or not hmac.compare_digest(row[0], token_hash) or not self._is_live(row[2], row[3]):
+        if row is None or not hmac.compare_digest(row[0], token_hash):
             return None
-        self._note_use("sessions", row[1], row[3])
-        return FoundCredential("session", row[1], _to_member(row))
+        read, now = self._read.get(token_hash), self._clock.now()
+        if read is None or read.row is not row:
+            found = FoundCredential("session", row[1], _to_member(row))
+            read = self._keep(token_hash, _ReadCredential(row, found, _use_due(row[3]), _session_end(row[2], row[3])))
+        if read.ends_at is not None and now >= read.ends_at:
+            return None
+        if now >= read.note_use_at:
+            self._note_use("sessions", row[1])
+        return read.credential
 
     def _find_key(self, token_hash: str) -> FoundCredential | None:
         row = self._database.cached_row(_KEY_BY_TOKEN, (token_hash,))
         if row is None or not hmac.compare_digest(row[0], token_hash):
             return None
-        self._note_use("api_keys", row[1], row[12])
-        return _to_key_credential(row)
+        read = self._read.get(token_hash)
+        if read is None or read.row is not row:
+            read = self._keep(token_hash, _ReadCredential(row, _to_key_credential(row), _use_due(row[12])))
+        if self._clock.now() >= read.note_use_at:
+            self._note_use("api_keys", row[1])
+        return read.credential
+
+    def _keep(self, token_hash: str, read: "_ReadCredential") -> "_ReadCredential":
+        if len(self._read) >= _MOST_READ:
+            self._read.clear()
+        self._read[token_hash] = read
+        return read
 
     def _is_live(self, logged_in_at: str, last_used_at: str) -> bool:
         # Timestamps are compared as text, since this runs with every request.
@@ -190,17 +210,33 @@ class Credentials:
             now - SESSION_MAX_AGE
         )
 
-    def _note_use(self, table: Literal["sessions", "api_keys"], credential_id: str, last_used_at: str | None) -> None:
-        now = self._clock.now()
-        if last_used_at is not None and last_used_at > to_timestamp(now - _USE_NOTED_EVERY):
-            return
+    def _note_use(self, table: Literal["sessions", "api_keys"], credential_id: str) -> None:
+        at = to_timestamp(self._clock.now())
         try:
             with self._database.transaction():
-                self._database.change(
-                    f"UPDATE {table} SET last_used_at = ? WHERE id = ?", (to_timestamp(now), credential_id)
-                )
+                self._database.change(f"UPDATE {table} SET last_used_at = ? WHERE id = ?", (at, credential_id))
         except DATABASE_ERRORS:  # On a full disk mail can still be read.
             log.exception("credential_use_not_recorded", extra={"credential": credential_id})
+
+
+class _ReadCredential(NamedTuple):
+    """A credential as read from a row of the store, which holds for requests until a commit makes another row.
+
+    `note_use_at`: when its use is recorded again. `ends_at`: when the session ends; None for an API key.
+    """
+
+    row: Row
+    credential: FoundCredential
+    note_use_at: datetime
+    ends_at: datetime | None = None
+
+
+def _use_due(last_used_at: str | None) -> datetime:
+    return _EVER if last_used_at is None else from_timestamp(last_used_at) + _USE_NOTED_EVERY
+
+
+def _session_end(logged_in_at: str, last_used_at: str) -> datetime:
+    return min(from_timestamp(logged_in_at) + SESSION_MAX_AGE, from_timestamp(last_used_at) + SESSION_MAX_IDLE)
 
 
 def _to_key_credential(row: Row) -> FoundCredential:
@@ -210,13 +246,12 @@ def _to_key_credential(row: Row) -> FoundCredential:
 
 def _to_session(row: Row, current_id: str | None) -> Session:
     session_id, device, created_at, last_used_at, logged_in_at = row
-    ends = (from_timestamp(logged_in_at) + SESSION_MAX_AGE, from_timestamp(last_used_at) + SESSION_MAX_IDLE)
     return Session(
         id=session_id,
         device_name=device,
         created_at=created_at,
         last_used_at=last_used_at,
-        expires_at=to_timestamp(min(ends)),
+        expires_at=to_timestamp(_session_end(logged_in_at, last_used_at)),
         current=session_id == current_id,
     )
 

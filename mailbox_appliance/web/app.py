@@ -8,8 +8,7 @@ error object. Bottle's own request and response objects are not used: they cost 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import bottle
@@ -51,7 +50,8 @@ class ApplianceHandle:
 
     def __init__(self, appliance: Appliance) -> None:
         self._appliance: Appliance = appliance
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._borrowed, self._is_paused = 0, False
 
     @property
@@ -64,23 +64,24 @@ class ApplianceHandle:
         """The number of requests that use the appliance now."""
         return self._borrowed
 
-    @contextmanager
-    def borrow(self) -> Iterator[Appliance]:
-        """Context manager: yield the appliance to one request, which counts as using it until the block ends. Raises
+    def borrow(self) -> "ApplianceHandle":
+        """Context manager: the appliance for one request, which counts as using it until the block ends. Raises
         Restarting while paused.
         """
-        with self._changed:
+        return self
+
+    def __enter__(self) -> Appliance:
+        with self._lock:
             if self._is_paused:
                 raise Restarting(retry_after=RESTART_RETRY_AFTER)
-            appliance = self._appliance
             self._borrowed += 1
-        try:
-            yield appliance
-        finally:
-            with self._changed:
-                self._borrowed -= 1
-                if not self._borrowed:
-                    self._changed.notify_all()
+            return self._appliance
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._borrowed -= 1
+            if not self._borrowed and self._is_paused:
+                self._changed.notify_all()
 
     def pause(self, timeout: float) -> bool:
         """Refuse new requests. Returns whether all requests that use the appliance ended within `timeout` seconds."""

@@ -6,6 +6,7 @@ It also decides which proxies to trust, and which host names to accept.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -58,7 +59,9 @@ def path_of(environ: Mapping[str, Any]) -> str | None:
     WSGI server need not (PEP 3333).
     """
     path: str = environ["PATH_INFO"]
-    written = re.split("[?#]", _AUTHORITY.sub("", environ.get("REQUEST_URI", ""), count=1))[0]
+    written: str = environ.get("REQUEST_URI", "")
+    if written != path:  # usually both are the same
+        written = re.split("[?#]", _AUTHORITY.sub("", written, count=1))[0]
     if _SLASHED.search(path) or _HIDDEN.search(written):
         return None
     # WSGI passes bytes as Latin-1 (PEP 3333).
@@ -100,6 +103,8 @@ def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tu
 
     Returns the errors: a name that is repeated, or that belongs in the path or in a header.
     """
+    if not text:
+        return ()
     try:
         # WSGI passes bytes as Latin-1. Clients should send %XX, but raw UTF-8 is accepted too.
         text = text.encode("latin-1").decode("utf-8")
@@ -206,8 +211,7 @@ class StreamedBody:
             close()
 
 
-@dataclass(frozen=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """A response, encoded as bytes. `stream`: a body that is produced while it is sent, used instead of `body`."""
 
     status: int
@@ -467,6 +471,13 @@ def _parse_node(node: str) -> str | None:
     return None if parsed is None else str(parsed)
 
 
+@lru_cache(maxsize=256)
+def _is_loopback(address: str) -> bool:
+    """Whether the address of a connection is one of this computer."""
+    parsed = _parse_address(address)
+    return parsed is not None and parsed.is_loopback
+
+
 def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
     """Return the IP address in a text, without its zone; None if the text is anything else. An IPv4 address mapped into
     IPv6 becomes IPv4.
@@ -493,16 +504,17 @@ def _unmap_network(network: str) -> str:
 # The starts of the WSGI names of header fields that only proxies write. Any of them, even an empty one, shows that the
 # request did not start on this computer; only configured proxies are trusted about the client (`proxies`).
 _PROXY_HEADERS = (
-    "\nHTTP_FORWARDED",
-    "\nHTTP_VIA",
-    "\nHTTP_X_FORWARDED_",
-    "\nHTTP_X_REAL_IP",  # nginx, Traefik
-    "\nHTTP_X_CLIENT_IP",
-    "\nHTTP_X_ORIGINAL_FORWARDED_FOR",
-    "\nHTTP_X_ENVOY_EXTERNAL_ADDRESS",
-    "\nHTTP_CF_CONNECTING_IP",
-    "\nHTTP_TRUE_CLIENT_IP",
+    "FORWARDED",
+    "VIA",
+    "X_FORWARDED_",
+    "X_REAL_IP",  # nginx, Traefik
+    "X_CLIENT_IP",
+    "X_ORIGINAL_FORWARDED_FOR",
+    "X_ENVOY_EXTERNAL_ADDRESS",
+    "CF_CONNECTING_IP",
+    "TRUE_CLIENT_IP",
 )
+_PROXY_HEADER = re.compile("\nHTTP_(?:" + "|".join(_PROXY_HEADERS) + ")")
 _LOOPBACK_NAMES = frozenset({"localhost", "localhost.", "127.0.0.1", "[::1]"})
 
 
@@ -515,8 +527,7 @@ def origin_of(environ: Mapping[str, Any], proxies: TrustedProxies) -> Origin:
     address = environ.get("REMOTE_ADDR") or None
     is_secure = environ.get("wsgi.url_scheme") == "https"
     if not _is_forwarded(environ):
-        parsed = _parse_address(address or "")
-        return Origin(address, is_local=parsed is not None and parsed.is_loopback, is_secure=is_secure)
+        return Origin(address, is_local=_is_loopback(address or ""), is_secure=is_secure)
     if not proxies.trusts(address):
         return Origin(address, is_local=False, is_secure=is_secure)
     said = proxies.read_forwarded(environ)
@@ -599,8 +610,7 @@ def _is_forwarded(environ: Mapping[str, Any]) -> bool:
     if environ.get("SERVER_PROTOCOL") == "HTTP/1.0":
         return True
     # One search in a joined text is several times faster than one per name, and every request needs it.
-    names = "\n".join(("", *environ))
-    return any(mark in names for mark in _PROXY_HEADERS)
+    return _PROXY_HEADER.search("\n".join(("", *environ))) is not None
 
 
 def _without_port(host: str) -> str:
