@@ -2,81 +2,118 @@
 
 import argparse
 import importlib
+import math
+import os
 import platform
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.figures import Figure, table
+from benchmarks import growth, history, pages
+from benchmarks.busy import BusyWatch
+from benchmarks.figures import Figure, combined
+from benchmarks.history import Record
+from benchmarks.measurements import MEASUREMENTS
 from benchmarks.options import OPTIONS, LeftOut
-
-#: Name -> the function that measures, and what it is about.
-BENCHMARKS = {
-    "me": ("serving:measure", "GET /me over a bare WSGI application on the same server"),
-    "start": ("starting:measure_serve", "from the start of `serve` to its first answer"),
-    "memory": ("memory:measure", "the serving process with a mailbox, idle"),
-    "help": ("starting:measure_help", "`--help` over the import of click"),
-    "cli": ("starting:measure_cli", "help, completion and `emails list` over an empty Python"),
-    "send": ("sending:measure", "sends through the API over plain smtplib"),
-    "stall": ("stalling:measure", "GET /me while a mail server does not answer"),
-    "first-sync": ("first_sync:measure", "20,000 messages for the first time, beside mbsync and notmuch"),
-    "resync": ("resyncing:measure", "100,000 messages in which nothing is new"),
-    "label-sync": ("label_syncing:measure", "a mailbox with labels for the first time, beside the same without"),
-    "labels": ("labeling:measure", "lists and counts of 100,000 messages with 30 labels, beside the same without"),
-    "delivered": ("delivering:measure", "from the server's announcement to the API"),
-    "watching": ("watching:measure", "100 and 300 mailboxes that are watched"),
-    "reading": ("reading:measure", "lists, messages and searches among 1,000,000 messages"),
-    "peers": ("peering:measure", "list views beside Cyrus JMAP, searches beside notmuch"),
-    "cipher": ("reading:measure_cipher", "the same reads on an encrypted store over a plain one"),
-    "backup": ("backing_up:measure", "a backup of 1,000,000 messages while it serves"),
-    "https": ("securing:measure", "GET /me and downloads over HTTPS, beside HTTP"),
-    "crowd": ("crowding:measure", "GET /me while 600 bad clients stand there"),
-    "mcp": ("assisting:measure", "tools over the REST calls they stand for, and what MCP costs while unused"),
-    "console": ("browsing:measure", "the console in a browser with an empty cache, beside a page of plain text"),
-    "package": ("packaged:measure", "the packages: how large, and how long until they answer"),
-    "upgrade": ("upgrading:measure", "a store of release 0.10 with 1,000,000 rows of audit log"),
-}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Returns 0 where all targets hold."""
-    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures what the project promises.")
+    """Returns 0 where all targets hold; in a quick run, where all measurements ran through."""
+    if arguments[:1] == ["growth"]:
+        from benchmarks import growing
+
+        return growing.main(arguments[1:])
+    options = _options(arguments)
+    OPTIONS.scale, OPTIONS.quick, OPTIONS.cache = options.scale, options.quick, options.cache or OPTIONS.cache
+    if options.list:
+        print("\n".join(f"{name:11}{one.about}" for name, one in MEASUREMENTS.items()))
+        return 0
+    if options.page:
+        pages.write(history.read(), growth.read())
+        return 0
+    names = options.names or list(MEASUREMENTS)
+    if options.quick:
+        return _run_quickly(names)
+    measured: list[Record] = []
+    for name in names:
+        records = _measure(name, options.runs)
+        measured += records
+        if options.write:  # after each: whoever ends a long run keeps what it has
+            history.append(records)
+            pages.write(history.read(), growth.read())
+    return _report(measured)
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench",
+        description="Measures what the project promises. `scripts/bench growth` measures what grows with a store.",
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help="what to measure; without: everything")
     parser.add_argument("--list", action="store_true", help="name what can be measured")
+    parser.add_argument("--runs", type=int, default=1, help="measure each so many times; told are median and range")
+    parser.add_argument("--write", action="store_true", help="keep the figures, and write them into the page")
+    parser.add_argument("--page", action="store_true", help="write the page again from what was kept")
+    parser.add_argument("--quick", action="store_true", help="see that each measurement works; nothing is judged")
     parser.add_argument("--scale", type=float, default=1, help="0.1: a tenth of the messages, for a quick look")
     parser.add_argument("--cache", type=Path, help="where the large store lies between two runs")
     options = parser.parse_args(arguments)
-    OPTIONS.scale, OPTIONS.cache = options.scale, options.cache or OPTIONS.cache
-    if unknown := set(options.names) - set(BENCHMARKS):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
-    if options.list:
-        print("\n".join(f"{name:11}{about}" for name, (_, about) in BENCHMARKS.items()))
-        return 0
-    return _report([figure for name in options.names or BENCHMARKS for figure in _measure(name)])
+    if unknown := set(options.names) - set(MEASUREMENTS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(MEASUREMENTS)}")
+    if options.quick and options.write:
+        parser.error("figures of a quick run are not kept")
+    if options.runs < 1:
+        parser.error("--runs: at least 1")
+    return options
 
 
-def _measure(name: str) -> list[Figure]:
-    place, about = BENCHMARKS[name]
-    module, _, function = place.partition(":")
+def _measure(name: str, runs: int) -> list[Record]:
     began = time.perf_counter()
-    print(f"{name}: {about} ...", file=sys.stderr, end=" ", flush=True)
+    print(f"{name}: {MEASUREMENTS[name].about} ...", file=sys.stderr, end=" ", flush=True)
+    with BusyWatch() as watch:
+        results = combined([_once(name) for _ in range(runs)])
+    print(f"{time.perf_counter() - began:.0f} s, {watch.busy}", file=sys.stderr)
+    return history.records_of(name, results, watch.busy, OPTIONS.scale)
+
+
+def _once(name: str) -> list[Figure]:
+    place, _, function = MEASUREMENTS[name].place.partition(":")
+    module = importlib.import_module(f"benchmarks.{place}")
+    OPTIONS.hurry(module)
     figures: list[Figure] = []
     try:
-        figures += getattr(importlib.import_module(f"benchmarks.{module}"), function)()
+        figures += getattr(module, function)()
     except LeftOut as reason:
-        figures.append(Figure(f"{name}: left out", float("nan"), 0, "at most", "", str(reason)))
-    print(f"{time.perf_counter() - began:.0f} s", file=sys.stderr)
+        figures.append(Figure(f"{name}: left out", math.nan, 0, "at most", "", str(reason)))
     return figures
 
 
-def _report(figures: Sequence[Figure]) -> int:
-    import os
+def _run_quickly(names: Sequence[str]) -> int:
+    """Run each once; returns 1 where one has no figure, or has one that is no number. One that raises ends all."""
+    broken = False
+    for name in names:
+        began = time.perf_counter()
+        verdict, is_broken = _judged(_once(name))
+        broken |= is_broken
+        print(f"{name:11}{time.perf_counter() - began:4.0f} s  {verdict}", flush=True)
+    return int(broken)
 
+
+def _judged(figures: Sequence[Figure]) -> tuple[str, bool]:
+    if len(figures) == 1 and figures[0].name.endswith(": left out"):
+        return f"left out: {figures[0].measured}", False
+    odd = [figure.name for figure in figures if not math.isfinite(figure.value)]
+    if odd or not figures:
+        return f"BROKEN: no number: {', '.join(odd) or 'no figure'}", True
+    return f"{len(figures)} figures", False
+
+
+def _report(records: Sequence[Record]) -> int:
     print(f"\nPython {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
-    print(table(figures))
-    missed = [figure.name for figure in figures if not figure.holds]
-    print(f"\n{len(figures) - len(missed)} of {len(figures)} targets hold." + "".join(f"\nMissed: {m}" for m in missed))
+    print(pages.all_figures(records, history.read()))
+    missed = [each.figure.name for each in records if not each.figure.holds]
+    print(f"\n{len(records) - len(missed)} of {len(records)} targets hold." + "".join(f"\nMissed: {m}" for m in missed))
     return 1 if missed else 0
 
 

@@ -1,7 +1,6 @@
 """The upgrade of a store of release 0.10 with a long audit log and as many stored answers, as a process of its own."""
 
 import os
-import re
 import subprocess
 import sys
 import time
@@ -32,6 +31,7 @@ def measure() -> Iterator[Figure]:
         took = time.perf_counter() - began
         if process.returncode:
             raise SystemExit(f"the upgrade failed: {said}{told}")
-    about = f"{rows:,} audit rows and as many answers, {size} MiB"
-    yield Figure(f"upgrade of {about}", took, 60, "at most", " s", re.sub(r"\s+", " ", said)[:120])
+    words = " ".join(said.split())
+    name = f"upgrade of {rows:,} audit rows and as many answers"
+    yield Figure(name, took, 60, "at most", " s", f"{size} MiB; {words[:100]}")
     yield Figure("memory of that upgrade", memory.peak, 200, "at most", " MiB", "peak RSS")

@@ -1,0 +1,157 @@
+"""The tables of docs/explanation/performance.md, made from the history of the figures and from what grows."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from benchmarks import growth, history, plot
+from benchmarks.figures import number, table
+from benchmarks.history import Record, current
+from benchmarks.measurements import MEASUREMENTS
+
+PAGE = history.FILE.with_suffix(".md")
+PLOT = history.ROOT / "docs" / "images" / "growth.svg"
+_EARLIER = 3
+_BLOCK = re.compile(r"(<!-- bench: (?!end)([\w-]+) -->\n).*?(<!-- bench: end -->)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table for readers: its text, and patterns of the names of its figures."""
+
+    text: str
+    patterns: tuple[str, ...]
+
+
+#: In words of their own: what a figure was made of.
+IN_SHORT = (
+    Row("List 50 of 1,000,000 messages", ("list 50, 1,000,000*",)),
+    Row("Search a common word among 1,000,000 messages", ("search: common word, 1,000,000*",)),
+    Row("Send a message, until the reply is recorded (p95)", ("p95 of a send over smtplib's",)),
+    Row("Sends, one at a time", ("sends over smtplib, 1 at once",)),
+    Row("New mail, from the server's notice to the API", ("p95 of 100 deliveries*",)),
+    Row("First sync of 20,000 messages", ("first sync of 20,000 over mbsync",)),
+    Row("Start, until the first answer", ("first 200, existing one*",)),
+)
+#: Beside a peer or a floor that is measured in the same run.
+GOALS = (
+    Row(
+        "Sends a second over smtplib (a new connection each), 1 at once / 8 at once / 20 mailboxes over one",
+        ("sends over smtplib, 1 at once", "sends over smtplib, 8 at once", "20 mailboxes over one*"),
+    ),
+    Row(
+        "First sync of 20,000 over mbsync / over mbsync and `notmuch new`",
+        ("first sync of 20,000 over mbsync", "first sync of 20,000 over mbsync + notmuch new"),
+    ),
+    Row("Idle memory with a mailbox / with HTTPS and 100 mailboxes", ("idle memory (RSS)", "idle memory*100*")),
+    Row("GET `/me` over bare WSGI, 8 connections", ("GET /me over bare WSGI",)),
+    Row("300 watched mailboxes, processor", ("300 watched mailboxes: idle CPU",)),
+    Row("MCP: first call / memory once an agent came", ("first POST /mcp", "memory once somebody came")),
+)
+
+
+def write(records: Sequence[Record], grown: Sequence[growth.Point]) -> None:
+    """Write the tables and the plot where they are to be read."""
+    PAGE.write_text(filled(PAGE.read_text("utf-8"), blocks(records, grown)), "utf-8")
+    PLOT.write_text(plot.drawn(growth.curves(grown)), "utf-8")
+
+
+def places(page: str) -> list[str]:
+    """The names of the places for tables that a page has."""
+    return [found[2] for found in _BLOCK.finditer(page)]
+
+
+def filled(page: str, tables: Mapping[str, str]) -> str:
+    """A page with its tables in the place of those that it had. Raises KeyError for a place that has no table."""
+    return _BLOCK.sub(lambda found: f"{found[1]}\n{tables[found[2]]}\n\n{found[3]}", page)
+
+
+def blocks(records: Sequence[Record], grown: Sequence[growth.Point]) -> dict[str, str]:
+    """Each table by the name of its place on the page."""
+    newest = current(records)
+    return {
+        "short": _markdown(("what", "measured"), _in_short(newest)),
+        "goals": _markdown(("figure", "measured", "target"), _goals(newest)),
+        "missed": _missed(newest),
+        "growth": _markdown(("processor time or memory of", *growth.heading(grown), "exponent"), growth.rows(grown)),
+        "targets": _markdown(("name", "figure", "baseline or peer", "targets"), _targets(newest)),
+        "figures": f"```text\n{all_figures(newest, records)}\n```",
+    }
+
+
+def all_figures(shown: Iterable[Record], records: Sequence[Record]) -> str:
+    """One table: figure, value, target, how it was measured, beside what, the earlier values, and who else was busy."""
+    rows = [("figure", "value", "target", "", "others", "measured", "beside", "earlier")]
+    order = list(MEASUREMENTS)
+    for each in sorted(shown, key=lambda one: order.index(one.measurement)):
+        figure = each.figure
+        verdict = "holds" if figure.holds else "MISSED"
+        others = "" if each.busy is None else f"{each.busy.others:.0%}"
+        words = (figure.measured, figure.beside, _earlier(each, records))
+        rows.append((figure.name, each.result.text, figure.wanted, verdict, others, *words))
+    return table(rows)
+
+
+def _earlier(record: Record, records: Iterable[Record]) -> str:
+    """The values before this one, with the date and the target of each, the newest first."""
+    before = [each for each in records if each.figure.name == record.figure.name and each.date < record.date]
+    return "; ".join(
+        f"{number(each.figure.value)} ({each.figure.wanted}, {each.date[:10]})" for each in before[: -_EARLIER - 1 : -1]
+    )
+
+
+def _matching(records: Iterable[Record], pattern: str) -> list[Record]:
+    return [each for each in records if fnmatchcase(each.figure.name, pattern)]
+
+
+def _in_short(records: Sequence[Record]) -> list[tuple[str, ...]]:
+    return [
+        (row.text, found.figure.measured or found.result.text)
+        for row in IN_SHORT
+        for pattern in row.patterns
+        for found in _matching(records, pattern)[:1]
+    ]
+
+
+def _goals(records: Sequence[Record]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for row in GOALS:
+        each = [_matching(records, pattern) for pattern in row.patterns]
+        rows.append((row.text, " / ".join(map(_values, each)), " / ".join(map(_wanted, each))))
+    return rows
+
+
+def _values(records: Sequence[Record]) -> str:
+    """One value, or from the smallest to the largest of several figures that belong together."""
+    if not records:
+        return "not measured"
+    values = sorted(each.figure.value for each in records)
+    if len(records) == 1:
+        return records[0].result.text
+    return f"{number(values[0])} to {number(values[-1])}{records[0].figure.unit}"
+
+
+def _wanted(records: Sequence[Record]) -> str:
+    return ", ".join(dict.fromkeys(each.figure.wanted for each in records)) or "-"
+
+
+def _missed(records: Sequence[Record]) -> str:
+    rows = [
+        (each.figure.name, each.result.text, each.figure.wanted, each.date[:10])
+        for each in records
+        if not each.figure.holds
+    ]
+    return _markdown(("figure", "measured", "target", "date"), rows) if rows else "All figures meet their targets."
+
+
+def _targets(records: Sequence[Record]) -> list[tuple[str, ...]]:
+    return [
+        (f"`{name}`", one.about, one.beside, _wanted([each for each in records if each.measurement == name]))
+        for name, one in MEASUREMENTS.items()
+    ]
+
+
+def _markdown(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(cells) + " |" for cells in (heading, *rows)]
+    return "\n".join([lines[0], "|---" * len(heading) + "|", *lines[1:]])
