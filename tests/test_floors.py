@@ -231,7 +231,7 @@ def test_a_package_file_is_a_paragraph() -> None:
     [
         ("cli.main", "peewee apsw imapclient bottle waitress mcp pystray pymap aiosmtpd dns turbohtml"),
         ("__main__", "click peewee apsw imapclient bottle waitress mcp pystray pymap aiosmtpd turbohtml"),
-        ("service.main", "mcp pystray pymap aiosmtpd prometheus_client dns oauthlib turbohtml"),
+        ("service.main", "mcp pystray pymap aiosmtpd prometheus_client dns oauthlib turbohtml cryptography"),
         ("mcp_server.tools", "pystray pymap aiosmtpd turbohtml"),
     ],
 )

@@ -14,19 +14,19 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from msgspec import Meta
 
 from mailbox_appliance.clock import from_timestamp, to_timestamp
 from mailbox_appliance.model.decoding import convert, decode_json
 from mailbox_appliance.model.members import License
 from mailbox_appliance.settings import BadSetting, Settings
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 #: The key under which the store keeps the license among the values of the instance.
 STORED_AS = "license"
@@ -126,7 +126,7 @@ class InstalledLicence(msgspec.Struct, frozen=True):
         return None if self.failing_since is None else to_timestamp(from_timestamp(self.failing_since) + GRACE)
 
 
-def issuer_key(settings: Settings) -> Ed25519PublicKey | None:
+def issuer_key(settings: Settings) -> "Ed25519PublicKey | None":
     """Return the public key of the license issuer from the settings, or None if none is set.
 
     Raises BadSetting if it is not a valid key.
@@ -156,12 +156,17 @@ def load_installed(value: object) -> InstalledLicence | None:
     return None if value is None else convert(value, InstalledLicence)
 
 
-def parse_issuer_key(text: str) -> Ed25519PublicKey:
+def parse_issuer_key(text: str) -> "Ed25519PublicKey":
     """Return an issuer's public key from text. Raises ValueError.
 
     The text is either PEM, or the key's 32 bytes (RFC 8032 5.1.5) in base64 or base64url.
     """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     if "-----BEGIN" in text:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
         try:
             key = load_pem_public_key(text.strip().encode())
         except UnsupportedAlgorithm as error:
@@ -176,11 +181,13 @@ def parse_issuer_key(text: str) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(raw)
 
 
-def parse_token(token: str, key: Ed25519PublicKey) -> LicenceTerms:
+def parse_token(token: str, key: "Ed25519PublicKey") -> LicenceTerms:
     """Return the terms of a license token, which may have expired.
 
     `key`: the public key of the issuer. Raises BadLicence if the token was not signed with it or is not valid.
     """
+    from cryptography.exceptions import InvalidSignature
+
     parts = token.strip().split(".")
     if len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
         raise BadLicence("it is not a license token, which has three base64url parts separated by dots")
@@ -196,7 +203,7 @@ def parse_token(token: str, key: Ed25519PublicKey) -> LicenceTerms:
         raise BadLicence("its content is not that of a license") from None
 
 
-def terms_of(installed: InstalledLicence, key: Ed25519PublicKey) -> LicenceTerms | None:
+def terms_of(installed: InstalledLicence, key: "Ed25519PublicKey") -> LicenceTerms | None:
     """Return the terms of the installed license; None if it is not a valid token of the issuer with this key."""
     try:
         return parse_token(installed.token, key)

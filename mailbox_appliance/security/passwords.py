@@ -11,9 +11,6 @@ import os
 import re
 import threading
 
-from cryptography.exceptions import InvalidKey
-from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
-
 from mailbox_appliance.system.files import usable_processors
 
 MIN_LENGTH, MAX_LENGTH = 12, 1024
@@ -33,6 +30,8 @@ _at_once = threading.BoundedSemaphore(max(1, min(2, usable_processors() - 1)))
 
 def hash_password(password: str) -> str:
     """Return the PHC string to store for a password."""
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
     kdf = Argon2id(salt=os.urandom(16), length=32, iterations=_ITERATIONS, lanes=_LANES, memory_cost=_MEMORY_KIB)
     with _at_once:
         return kdf.derive_phc_encoded(_bytes(password))
@@ -75,6 +74,9 @@ def weakness(password: str, *, name: str, email: str) -> str | None:
 
 
 def _is_of_argon2(password: str, stored: str | None) -> bool:
+    from cryptography.exceptions import InvalidKey
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
     try:
         Argon2id.verify_phc_encoded(_bytes(password), stored or _NOBODYS)
     except (InvalidKey, ValueError):

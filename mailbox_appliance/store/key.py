@@ -33,11 +33,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from msgspec import Meta
 
 from mailbox_appliance.errors import (
@@ -235,6 +230,8 @@ def derive_passphrase_kek(slot: PassphraseSlot, passphrase: str) -> bytes:
     The passphrase is normalized to Unicode's composed form (NFC), since keyboards differ. Raises KeyUnusable if there
     is not enough memory.
     """
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
     text = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogatepass")
     with _argon2_lock:
         try:
@@ -264,6 +261,8 @@ def load_keyring_kek(store_id: str, *, file: Path | str) -> bytes:
 
 def unlock_slot(slot: PassphraseSlot, kek: bytes, store_id: str, file: Path | str) -> bytes:
     """Return the master key in a passphrase slot. `kek`: from `derive_passphrase_kek`. Raises PassphraseWrong."""
+    from cryptography.exceptions import InvalidTag
+
     try:
         return _unseal(kek, slot, store_id)
     except InvalidTag as error:
@@ -271,6 +270,8 @@ def unlock_slot(slot: PassphraseSlot, kek: bytes, store_id: str, file: Path | st
 
 
 def _unlock_with_keychain(slot: KeyringSlot, store_id: str, file: Path | str) -> bytes:
+    from cryptography.exceptions import InvalidTag
+
     try:
         found = keyring.find(slot.user)
     except keyring.KeyringUnavailable as error:
@@ -301,10 +302,14 @@ def _lock_with_kek(slot: PassphraseSlot, key: "StoreKey", kek: bytes) -> Passphr
 
 
 def _seal(kek: bytes, slot: PassphraseSlot | KeyringSlot, key: "StoreKey") -> bytes:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     return AESGCM(kek).encrypt(slot.nonce, key.master, _associated_data(slot, key.store_id))
 
 
 def _unseal(kek: bytes, slot: PassphraseSlot | KeyringSlot, store_id: str) -> bytes:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     return AESGCM(kek).decrypt(slot.nonce, slot.wrapped, _associated_data(slot, store_id))
 
 
@@ -424,6 +429,15 @@ KEY_FILE_FORMAT = 5
 _MAX_KEY_FILE_SIZE = 64 * 1024
 
 
+def derive_key(material: bytes, *, salt: bytes = b"", info: bytes) -> bytes:
+    """Derive a 32-byte key by HKDF with SHA-256 (RFC 5869).
+
+    Every start needs one. It is computed here because the library for cryptography takes 7 MiB of memory.
+    """
+    extracted = hmac.digest(salt or bytes(32), material, "sha256")  # 2.2
+    return hmac.digest(extracted, info + b"\x01", "sha256")  # 2.3: one block is all the key
+
+
 @dataclass(frozen=True)
 class StoreKey:
     """The unlocked master key of a store. `salt`: the first 16 bytes of the database in hex; None if unknown."""
@@ -441,7 +455,7 @@ class StoreKey:
     def derive(self, purpose: str) -> bytes:
         """Derive a 32-byte key for a purpose, such as `database`. It does not reveal the master key or another key."""
         info = f"mailbox-appliance {purpose}".encode()
-        return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self.master)
+        return derive_key(self.master, info=info)
 
     def with_salt(self, salt: str) -> "StoreKey":
         """Return the same key with this salt."""

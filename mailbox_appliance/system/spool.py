@@ -12,12 +12,13 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import AES256
-from cryptography.hazmat.primitives.ciphers.modes import CTR
+from typing import TYPE_CHECKING
 
 from mailbox_appliance.model.content import PIECE, Content
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 _BLOCK = 16
 #: Bytes that stay free on the disk, since the store and its journal may be on it too.
@@ -31,8 +32,8 @@ class Spool:
     def __init__(self, folder: Path | None = None) -> None:
         """Open the file in `folder`; None means the system's folder for temporary files. Raises OSError."""
         self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - `close` closes it
-        self._algorithm = AES256(secrets.token_bytes(32))
-        self._encryptor = Cipher(self._algorithm, CTR(bytes(_BLOCK))).encryptor()
+        self._key = secrets.token_bytes(32)
+        self._encryptor = self._cipher(0).encryptor()
         self._lock = threading.Lock()  # the file has only one position
         self._size = self._next_look = 0
         self._folder = folder or Path(tempfile.gettempdir())
@@ -57,11 +58,18 @@ class Spool:
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes from `start` up to but not including `end`. Raises OSError, and ValueError after `close`."""
         skip = start % _BLOCK
-        counter = (start // _BLOCK).to_bytes(_BLOCK, "big")
         with self._lock:
             self._file.seek(start - skip)
             encrypted = self._file.read(end - start + skip)
-        return Cipher(self._algorithm, CTR(counter)).decryptor().update(encrypted)[skip:]
+        return self._cipher(start // _BLOCK).decryptor().update(encrypted)[skip:]
+
+    def _cipher(self, block: int) -> "Cipher[CTR]":
+        """Return the cipher of the file from this block of 16 bytes on."""
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+        from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+        return Cipher(AES256(self._key), CTR(block.to_bytes(_BLOCK, "big")))
 
     def content(self, start: int = 0, end: int | None = None) -> Content:
         """Return the bytes from `start` up to but not including `end` as Content, which is readable until `close`."""

@@ -19,6 +19,7 @@ from mailbox_appliance.store.key import (
     PassphraseSlot,
     Slot,
     StoreKey,
+    derive_key,
     new_key,
     read_key,
     read_key_file,
@@ -211,3 +212,12 @@ def test_the_file_slot_comes_first_then_a_passphrase_that_is_given(tmp_path: Pat
     with pytest.raises(PassphraseWrong, match=str(file)):
         read_key(file, PASSPHRASE + " ")
     assert read_key(file, PASSPHRASE) == key
+
+
+def test_derive_key_is_the_hkdf_of_rfc_5869() -> None:
+    # A.1 and A.3, of which a key has the first 32 bytes.
+    material, info = b"\x0b" * 22, bytes(range(0xF0, 0xFA))
+    with_salt = "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf"
+    without = "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d"
+    assert derive_key(material, salt=bytes(range(13)), info=info).hex() == with_salt
+    assert derive_key(material, info=b"").hex() == without

@@ -27,13 +27,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, cast, get_args
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from msgspec import Meta
 
 from mailbox_appliance.clock import from_timestamp
@@ -58,6 +54,7 @@ from mailbox_appliance.store.key import (
     PassphraseSlot,
     Slot,
     StoreKey,
+    derive_key,
     derive_passphrase_kek,
     slots_for_backup,
     unlock_slot,
@@ -66,6 +63,9 @@ from mailbox_appliance.store.key import (
 )
 from mailbox_appliance.system.files import NO_WAIT
 from mailbox_appliance.version import __version__
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 # --- The encrypted stream: chunks of 1 MiB that can neither be changed, moved, dropped nor added ---
 #
@@ -151,14 +151,18 @@ class Stream:
             yield some if first <= begins and end >= begins + len(some) else some[max(0, first - begins) : end - begins]
             time.sleep(_PAUSE)
 
-    def _open_chunk(self, cipher: AESGCM | ChaCha20Poly1305, number: int, sealed: memoryview) -> bytes:
+    def _open_chunk(self, cipher: "AESGCM | ChaCha20Poly1305", number: int, sealed: memoryview) -> bytes:
+        from cryptography.exceptions import InvalidTag
+
         length = min(CHUNK_SIZE, self.size - number * CHUNK_SIZE) + TAG_SIZE
         try:
             return cipher.decrypt(self._nonce(number), sealed[:length], self.about)
         except (InvalidTag, ValueError) as error:  # ValueError: shorter than a tag
             raise BrokenStream(number) from error
 
-    def _cipher(self) -> AESGCM | ChaCha20Poly1305:
+    def _cipher(self) -> "AESGCM | ChaCha20Poly1305":
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+
         return ChaCha20Poly1305(self.key) if self.cipher == "chacha20" else AESGCM(self.key)
 
     def _nonce(self, number: int) -> bytes:
@@ -362,14 +366,12 @@ _KEY_IN_OTHER_KEYCHAIN = "its key is in the keychain of the computer that made i
 
 def derive_stream_key(salt: str, master: bytes, kek: bytes) -> bytes:
     """Derive the key of the encrypted sections. `kek`: from the backup's own passphrase; empty if it has none."""
-    return HKDF(algorithm=SHA256(), length=32, salt=bytes.fromhex(salt), info=b"mailbox-appliance backup").derive(
-        master + kek
-    )
+    return derive_key(master + kek, salt=bytes.fromhex(salt), info=b"mailbox-appliance backup")
 
 
 def derive_seal_key(stream_key: bytes) -> bytes:
     """Derive the key of the manifest's HMAC from that of the encrypted sections."""
-    return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"mailbox-appliance manifest").derive(stream_key)
+    return derive_key(stream_key, info=b"mailbox-appliance manifest")
 
 
 def unlock_backup(file: Path, manifest: Manifest, passphrase: str | None) -> tuple[bytes, bytes]:

@@ -14,8 +14,6 @@ from typing import Any, Literal
 
 import apsw
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from mailbox_appliance.errors import KeyWrong, StoreDamaged, StoreInUse
 from mailbox_appliance.model.backups import Progress
@@ -41,6 +39,9 @@ def unseal_secret(master: bytes, sealed: bytes, *, table: str, row: str, column:
     """
     if not sealed.startswith(_SEAL_VERSION) or len(sealed) < 1 + _SEAL_NONCE_SIZE + _SEAL_TAG_SIZE:
         return None
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     nonce, ciphertext = sealed[1 : 1 + _SEAL_NONCE_SIZE], sealed[1 + _SEAL_NONCE_SIZE :]
     try:
         return AESGCM(master).decrypt(nonce, ciphertext, f"{table}:{row}:{column}".encode()).decode()
