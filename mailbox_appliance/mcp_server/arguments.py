@@ -135,7 +135,7 @@ class ToolRequest:
         """Call the operation and return its result. `values`: parameters that replace those of the request. Raises
         Problem.
         """
-        request = replace(self.request, values={**self.request.values, **values})
+        request = msgspec.structs.replace(self.request, values={**self.request.values, **values})
         if self.operation.account is not None and ACCOUNT_ARGUMENT.wire not in request.values:
             caller = self.operation.rights.identify(asked.appliance, asked.origin, asked.token)
             self.operation.rights.require_capability(caller, lambda: request.body)
@@ -154,7 +154,7 @@ class ToolRequest:
 
     def with_faults(self, *faults: Detail) -> "ToolRequest":
         """Return a copy that also reports these errors."""
-        return replace(self, request=replace(self.request, faults=(*self.request.faults, *faults)))
+        return replace(self, request=msgspec.structs.replace(self.request, faults=(*self.request.faults, *faults)))
 
 
 #: Calls operations and returns the result; raises Problem.

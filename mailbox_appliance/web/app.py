@@ -107,6 +107,25 @@ _STATUS_LINES = {status: f"{status} {reason}" for status, reason in bottle.HTTP_
 RequestHandler = Callable[[Appliance, Environ, str, Mapping[str, str]], Response]
 
 
+class _Router(bottle.Router):
+    """Bottle's router. It compiles the patterns of a method when the first request comes, not again for each route."""
+
+    _is_compiled = False
+
+    def _compile(self, method: str) -> None:
+        if self._is_compiled:
+            super()._compile(method)
+
+    def match(self, environ: Environ) -> tuple[Any, dict[str, str]]:
+        """Return the target of the route for a request, and the values in its path. Raises HTTPError (404, 405)."""
+        if not self._is_compiled:
+            for method in self.dyna_routes:
+                super()._compile(method)
+            self._is_compiled = True
+        found: tuple[Any, dict[str, str]] = super().match(environ)
+        return found
+
+
 class App:
     """The WSGI application. It uses the appliance only through `handle`, a reference, since a restore replaces the
     appliance.
@@ -128,7 +147,7 @@ class App:
         #: Seconds for which browsers must insist on HTTPS (RFC 6797); 0: no header field. The server sets it.
         self.strict_transport = 0
         self._metrics = Metrics()
-        self._bottle = bottle.Bottle()
+        self._router = _Router()
         for route in ROUTES:
             path = (API_PREFIX + route.path).rstrip("/")
             self._add_route(route.method, path, self._operation_handler(route))
@@ -218,12 +237,12 @@ class App:
         if path.endswith("/") and path.startswith((API_PREFIX, MCP_PATH)):
             path = path[:-1]
         environ["PATH_INFO"] = path
-        route, arguments = self._bottle.match(environ)
-        return route.callback, arguments or {}
+        found, arguments = self._router.match(environ)
+        return found, arguments
 
     def _add_route(self, method: str, path: str, answering: RequestHandler) -> None:
         rule = path.replace("{", "<").replace("}", ">")
-        self._bottle.route(rule, method, (f"{method} {path}", answering))
+        self._router.add(rule, method, (f"{method} {path}", answering))
 
     def _operation_handler(self, route: Route) -> RequestHandler:
         allowed = route.errors | {500}

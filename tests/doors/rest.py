@@ -36,7 +36,9 @@ class Rest:
 
     def offered(self) -> set[str]:
         """Every method and path that the application answers, also outside `/api/v1`."""
-        rules = {f"{route.method} {route.rule}" for route in self._app._bottle.routes}
+        router = self._app._router
+        rules = {f"{method} {rule[0]}" for method, rules in router.dyna_routes.items() for rule in rules}
+        rules |= {f"{method} {path}" for method, paths in router.static.items() for path in paths}
         return {re.sub(r"<(\w+)(?::path)?>", r"{\1}", rule) for rule in rules}
 
     def data(self, path: str, who: Credential) -> Any:
