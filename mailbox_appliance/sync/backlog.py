@@ -1,7 +1,8 @@
 """Fetch bodies: those missing of messages whose headers are stored, and of new messages in a quick first sync.
 
 While one batch is fetched, the child process parses the one before, and another thread stores the one before that.
-Missing bodies are fetched folder by folder, the newest first. Large messages of a folder come after its small ones.
+Missing bodies are fetched folder by folder, the newest first. Large messages of a folder come after its small ones, or
+while the child process is busy.
 """
 
 from collections import deque
@@ -13,6 +14,7 @@ from mailbox_appliance.model.sync import FetchedMessage
 from mailbox_appliance.sync import folder as sync_folder
 from mailbox_appliance.sync.context import SyncSession
 from mailbox_appliance.sync.folder import FolderSync, WholeBatch
+from mailbox_appliance.sync.parsers import PendingBatch
 from mailbox_appliance.sync.storing import StoringTask
 
 BATCH_COUNT = 200
@@ -31,6 +33,7 @@ class _StoringBatch:
     folder: FolderSync
     count: int
     new: WholeBatch | None
+    pending: PendingBatch
     storing: StoringTask[tuple[str, ...]]
 
 
@@ -43,7 +46,9 @@ class Backlog:
         self._folders: deque[FolderSync] = deque()
         self._waiting: deque[tuple[int, int]] = deque()
         self._under_way: deque[_StoringBatch] = deque()
-        self._large: sync_folder.ParsedMessages = []  # of the current folder
+        self._large: sync_folder.ParsedMessages = []  # of one folder
+        self._large_folder: FolderSync | None = None
+        self._large_waiting: deque[FetchedMessage] = deque()  # of the folder whose new messages are fetched whole
 
     @property
     def current_folder(self) -> FolderSync | None:
@@ -90,21 +95,22 @@ class Backlog:
     def fetch_new(self, folder: FolderSync) -> None:
         """Fetch one batch of new messages whole, of a folder whose `takes_whole` is true. Raises RemoteFault."""
         batch = folder.fetch_whole_batch()
-        if batch is not None:
-            if batch.headers:
-                self.add([folder], batch.headers)
-            self._begin(folder, batch.messages, batch)
+        if batch is None:
+            return
+        if batch.others:
+            self.add([folder], len(batch.others))
+            self._large_waiting.extend(message for message in batch.others if message.size > LARGE_MESSAGE)
+        while self._large_waiting and self._under_way and not self._under_way[-1].pending.is_parsed:
+            self._read_large(folder, self._large_waiting.popleft())
+        self._begin(folder, batch.messages, batch)
 
     def finish(self) -> bool:
         """Store the bodies that were fetched but not stored yet. Returns whether there were any."""
         has_some = bool(self._under_way or self._large)
+        self._large_waiting.clear()  # They are listed again as messages without a body.
         while self._under_way:
             self._end_oldest()
-        large, self._large = self._large, []
-        if large:
-            folder = self._folders[0].folder
-            self._session.store.mailbox_writer.add_bodies(folder, large, large=True)
-            self._note_filled(len(large))
+        self._store_large()
         return has_some
 
     def close(self) -> None:
@@ -167,15 +173,25 @@ class Backlog:
             folder.is_due = True
 
     def _fetch_large(self, folder: FolderSync, uid: int) -> None:
-        session, number = self._session, folder.folder.number
-        found = list(session.mailbox.fetch_headers([uid]))
-        pairs = sync_folder.fetch_large(session, number, found[0]) if found else []
-        if not pairs:
+        found = list(self._session.mailbox.fetch_headers([uid]))
+        if not found or not self._read_large(folder, found[0]):
             self._postpone(folder, {uid})
+
+    def _read_large(self, folder: FolderSync, message: FetchedMessage) -> bool:
+        """Fetch a large message, and store it with the next ones. Returns False if the server does not return it."""
+        pairs = sync_folder.fetch_large(self._session, folder.folder.number, message)
         self._large += pairs
+        self._large_folder = folder
         texts = sum(len(parsed.text or "") + len(parsed.html or "") for _, parsed in self._large)
         if len(self._large) >= LARGE_COUNT or texts > BATCH_BYTES:
-            self.finish()
+            self._store_large()
+        return bool(pairs)
+
+    def _store_large(self) -> None:
+        large, self._large = self._large, []
+        if large and self._large_folder is not None:
+            self._session.store.mailbox_writer.add_bodies(self._large_folder.folder, large, large=True)
+            self._note_filled(len(large))
 
     def _begin(self, folder: FolderSync, messages: list[FetchedMessage], new: WholeBatch | None) -> None:
         """Have a batch parsed and stored, after waiting until few others are under way."""
@@ -190,7 +206,7 @@ class Backlog:
             writer.add_bodies(folder.folder, pairs)
             return ()
 
-        self._under_way.append(_StoringBatch(folder, len(messages), new, services.storing.submit(store)))
+        self._under_way.append(_StoringBatch(folder, len(messages), new, pending, services.storing.submit(store)))
         while len(self._under_way) > _MOST_UNDER_WAY:
             self._end_oldest()
 

@@ -145,10 +145,13 @@ class HeaderBatch:
 
 @dataclass(frozen=True)
 class WholeBatch:
-    """New messages that were fetched whole. `headers`: how many others were stored with their headers only."""
+    """New messages that were fetched whole.
+
+    `others`: those that were stored with their headers only, because they are large or were not returned.
+    """
 
     messages: list[FetchedMessage]
-    headers: int
+    others: list[FetchedMessage]
 
 
 class FolderSync:
@@ -205,6 +208,7 @@ class FolderSync:
         self._refused_since = self._refused_since or time.monotonic()
         self.is_due, self._status = False, None
         self.pending.clear()
+        self._being_stored = 0
         self._reached = self._stored
 
     @property
@@ -365,7 +369,7 @@ class FolderSync:
         taken = by_header.union(uids)
         self.pending[-_SIZES:] = [uid for uid in self.pending[-_SIZES:] if uid not in taken]
         self._being_stored += 1
-        return WholeBatch(found, len(headers))
+        return WholeBatch(found, [message for message, _ in headers])
 
     def _choose_whole(self) -> tuple[list[int], set[int]]:
         """Return the UIDs of the newest messages to fetch whole, and of those whose headers are fetched.

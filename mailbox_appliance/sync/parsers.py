@@ -305,6 +305,11 @@ class PendingBatch:
         self._child.ask(batch)
         return batch
 
+    @property
+    def is_parsed(self) -> bool:
+        """Whether no child is parsing the batch any more."""
+        return self._batch is None or self._batch.ended.is_set()
+
     def result(self) -> list[ParsedMessage]:
         """Wait for the batch, and return the parsed messages in the order of their sources. Never raises. Call it
         once.
@@ -356,7 +361,7 @@ class Parsers:
         between the HTML tags.
         """
         batch = Batch([Body(without_surrogates(html), form, arrives=True)])
-        self._for_many.ask(batch)
+        self._for_few.ask(batch)  # Large messages are fetched while the other child parses a batch.
         batch.ended.wait()
         try:
             return decode_msgpack(b"".join(batch.answers), VisibleContent)
