@@ -24,6 +24,7 @@ for module in pkgutil.walk_packages(mailbox_appliance.__path__, "mailbox_applian
 #: The files that take longest, the longest first: one that is begun last leaves all processes but one idle.
 LONGEST = (
     "packaging/test_packages.py",
+    "test_bench_quick.py",
     "sync/test_html_child.py",
     "console/test_connecting.py",
     "sync/test_proof.py",

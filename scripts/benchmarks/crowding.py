@@ -50,7 +50,7 @@ def _beside(url: str, plan: Plan, token: str) -> Figure:
     )
 
 
-def _asked(place: str, token: str, seconds: float = _SECONDS) -> Latency:
+def _asked(place: str, token: str, seconds: float | None = None) -> Latency:
     prober = Prober(place, token)
-    time.sleep(seconds)
+    time.sleep(seconds or _SECONDS)
     return prober.stop()

@@ -9,9 +9,10 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("sizes", nargs="*", type=int, metavar="MESSAGES", help="of the stores; without: all four")
     parser.add_argument("--write", action="store_true", help="keep the values, and draw the plot of the page again")
     parser.add_argument("--cache", type=Path, help="where the stores lie between two runs")
+    parser.add_argument("--mailboxes", type=int, help="how many a store has; without: as in other measurements")
     parser.add_argument("--quick", action="store_true", help="see that it works; the values mean nothing")
     options = parser.parse_args(arguments)
     OPTIONS.quick = options.quick
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     for size in options.sizes or _SIZES:
         print(f"growth: {size:,} messages ...", file=sys.stderr, end=" ", flush=True)
         began = time.perf_counter()
-        measured += measure(size)
+        measured += measure(size, {"mailboxes": options.mailboxes} if options.mailboxes else {})
         print(f"{time.perf_counter() - began:.0f} s", file=sys.stderr)
         if options.write:
             growth.write(growth.merged(growth.read(), measured))
@@ -57,15 +59,15 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def measure(size: int) -> Iterator[Point]:
-    """All values at one size."""
+def measure(size: int, filling: Mapping[str, Any]) -> Iterator[Point]:
+    """All values at one size; `filling`: what else the store is to be."""
     date, commit = f"{datetime.now(UTC):%Y-%m-%d}", history.checked_out()
-    for name, value, unit in _measured(size):
+    for name, value, unit in _measured(size, filling):
         yield Point(name, size, float(f"{value:.4g}"), unit, date, commit)
 
 
-def _measured(size: int) -> Iterator[tuple[str, float, str]]:
-    running = filled(OPTIONS.cache, size)
+def _measured(size: int, filling: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
+    running = filled(OPTIONS.cache, size, **filling)
     try:
         yield "start, until the first answer", min(_start(running) for _ in range(_STARTS)), " s"
         time.sleep(_SETTLED)
@@ -102,13 +104,13 @@ def _sync(running: RunningAppliance, asker: Asker, pid: int) -> Iterator[tuple[s
             account = connect(running, server, user, proxy.port)
             wait(lambda: _is_complete(asker, account), "the mailbox was not synced", 600, 0.5)
 
-        spent = _spent(pid, add)
-        yield "sync: a message added", 1000 * spent / _NEW, " ms"
-        again = [_spent(pid, lambda: _resync(proxy, asker, account)) for _ in range(_ROUNDS)]
-        yield "sync: nothing new", 1000 * statistics.median(again), " ms"
-        # The store is to be as it was for whoever measures next.
-        answer = running.ask("DELETE", f"/accounts/{account}", timeout=600)
-        assert answer.status in (200, 204), answer
+        try:
+            yield "sync: a message added", 1000 * _spent(pid, add) / _NEW, " ms"
+            again = [_spent(pid, lambda: _resync(proxy, asker, account)) for _ in range(_ROUNDS)]
+            yield "sync: nothing new", 1000 * statistics.median(again), " ms"
+        finally:  # the store is to be as it was for whoever measures next
+            removed = running.ask("DELETE", f"/accounts/{account}", timeout=600)
+        assert removed.status in (200, 204), removed
 
 
 def _is_complete(asker: Asker, account: str) -> bool:
