@@ -109,8 +109,8 @@ def _sync(running: RunningAppliance, asker: Asker, pid: int) -> Iterator[tuple[s
             again = [_spent(pid, lambda: _resync(proxy, asker, account)) for _ in range(_ROUNDS)]
             yield "sync: nothing new", 1000 * statistics.median(again), " ms"
         finally:  # the store is to be as it was for whoever measures next
-            removed = running.ask("DELETE", f"/accounts/{account}", timeout=600)
-        assert removed.status in (200, 204), removed
+            if account:
+                running.ask("DELETE", f"/accounts/{account}", timeout=600)
 
 
 def _is_complete(asker: Asker, account: str) -> bool:

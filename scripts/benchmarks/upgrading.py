@@ -31,7 +31,6 @@ def measure() -> Iterator[Figure]:
         took = time.perf_counter() - began
         if process.returncode:
             raise SystemExit(f"the upgrade failed: {said}{told}")
-    words = " ".join(said.split())
     name = f"upgrade of {rows:,} audit rows and as many answers"
-    yield Figure(name, took, 60, "at most", " s", f"{size} MiB; {words[:100]}")
+    yield Figure(name, took, 60, "at most", " s", f"{size} MiB")
     yield Figure("memory of that upgrade", memory.peak, 200, "at most", " MiB", "peak RSS")
