@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,10 @@ class Database:
 
     def change_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
         """Execute one statement once for each sequence of parameters in `rows`. Call it inside a transaction."""
-        self._connection().executemany(sql, rows, can_cache=not any(map(_has_large, rows)))
+        connection = self._connection()
+        # Apart, since a statement that is not cached is prepared again for each row.
+        for is_large, some in groupby(rows, _has_large):
+            connection.executemany(sql, some, can_cache=not is_large)
 
     @contextmanager
     def progress_handler(self, every: int, look: Callable[[], None]) -> Iterator[None]:
