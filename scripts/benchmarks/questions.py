@@ -80,7 +80,7 @@ def _searches(asker: Asker, chance: random.Random, sample: Sequence[Any], each: 
     names = iter([one["from"]["name"].split()[-1] for one in sample])
     long = [word for word in words[100:20_000] if len(word) > 5]
     return [
-        kind("search: rare word", _SEARCH, lambda: words[chance.randrange(60_000, 120_000)]),
+        kind("search: rare word", _SEARCH, lambda: words[chance.randrange(60_000, len(words))]),
         kind("search: common word", _SEARCH, common),
         kind("search: two words", _SEARCH, lambda: f"{common()} {words[chance.randrange(300, 3000)]}"),
         kind("search: phrase", _SEARCH, lambda: f'"{next(phrases)}"'),
