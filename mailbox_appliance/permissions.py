@@ -50,6 +50,15 @@ def reachable_accounts(store: "Store", found: FoundCredential) -> tuple[Account,
     return tuple(a for a in accounts if found.account_ids is None or a.id in found.account_ids)
 
 
+def reachable_syncs(store: "Store", found: FoundCredential) -> dict[str, str | None]:
+    """Return the IDs of all mailboxes that this credential has access to, each with its `last_sync_at`."""
+    return {
+        account_id: last_sync_at
+        for account_id, last_sync_at in store.accounts.list_reachable_syncs(found.member.id)
+        if found.account_ids is None or account_id in found.account_ids
+    }
+
+
 def may_send_now(store: "Store", account_id: str, credential_id: str, member_id: str) -> bool:
     """Whether a credential that requested a send earlier may still send from this mailbox."""
     found = store.credentials.find_by_id(credential_id, member_id)

@@ -192,7 +192,7 @@ def list_messages(
     """
     wanted = read_filter(**filters)
     warnings = (*first_sync_warnings(appliance, account), *query_warnings(filters.get("q")))
-    return _list_page(appliance, (account,), wanted, folder, cursor, limit, warnings, account.id)
+    return _list_page(appliance, (account.id,), wanted, folder, cursor, limit, warnings, account.id)
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -211,12 +211,12 @@ def list_all_messages(
     the sender wrote.
     """
     wanted = read_filter(**filters)
-    accounts = permissions.reachable_accounts(appliance.store, caller.required_credential)
-    incomplete = sum(account.last_sync_at is None for account in accounts)
+    accounts = permissions.reachable_syncs(appliance.store, caller.required_credential)
+    incomplete = sum(last_sync_at is None for last_sync_at in accounts.values())
     first = ((own_text(_FIRST_SYNCS, incomplete=incomplete)),) if incomplete else ()
     warnings = (*first, *query_warnings(filters.get("q")))
     # Not bound to the mailboxes: connecting one does not invalidate the cursors of those who are paging.
-    return _list_page(appliance, accounts, wanted, folder, cursor, limit, warnings, "every mailbox")
+    return _list_page(appliance, tuple(accounts), wanted, folder, cursor, limit, warnings, "every mailbox")
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -257,7 +257,7 @@ def get_thread(
 
 def _list_page(
     appliance: Appliance,
-    accounts: Sequence[Account],
+    ids: Sequence[str],
     wanted: MessageFilter,
     folder: str | None,
     cursor: str | None,
@@ -265,11 +265,9 @@ def _list_page(
     warnings: tuple[str, ...],
     name: str,
 ) -> OperationResult[Page[Message]]:
-    ids = [account.id for account in accounts]
     folders = None
     if folder is not None:
-        found = [appliance.store.folders.find(account_id, folder) for account_id in ids]
-        folders = [one.number for one in found if one is not None]
+        folders = appliance.store.folders.find_numbers(ids, folder)
         if not folders:
             raise UnknownFolder
     position = decode_cursor(cursor, name, folder, wanted)
@@ -283,7 +281,7 @@ def _list_page(
 def _backlog_warnings(appliance: Appliance, account_ids: Sequence[str], wanted: MessageFilter) -> Iterator[str]:
     if not wanted.terms and wanted.text is None:
         return
-    backlog = sum(map(appliance.store.mailbox_writer.count_without_body, account_ids))
+    backlog = appliance.store.mailbox_writer.count_without_body(*account_ids)
     if backlog:
         yield own_text(
             "Message bodies that are not indexed yet: {backlog}. Until then, search finds these messages only by"

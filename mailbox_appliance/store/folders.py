@@ -33,6 +33,10 @@ SELECT f.id, f.name, f.role, f.role_source, f.path,
     ELSE (SELECT count(*) FROM message_labels l WHERE l.folder = f.number) END
 FROM folders f JOIN accounts a ON a.number = f.account WHERE a.id = ? ORDER BY f.role IS NULL, f.path"""
 
+_IS_NAMED = "(f.id = :name OR f.role = lower(:name) OR f.path = :name OR f.name = :name)"
+# `archive` is the role, while `Archive` may be the name of a folder without that role.
+_BEST_NAMED = "f.id = :name DESC, f.role IS :name DESC, f.path = :name DESC, f.role IS lower(:name) DESC"
+
 #: 0 is stored for a server that reports none.
 _NO_UIDVALIDITY = -1
 
@@ -84,13 +88,22 @@ class Folders:
     def find(self, account_id: str, name: str) -> MirroredFolder | None:
         """Return the folder whose ID, role, path or name is `name` (input by people), tried in this order, or None."""
         row = self._database.row(
-            f"{_SELECT} WHERE a.id = :account AND (f.id = :name OR f.role = lower(:name) OR f.path = :name"
-            # `archive` is the role, while `Archive` may be the name of a folder without that role.
-            " OR f.name = :name) ORDER BY f.id = :name DESC, f.role IS :name DESC, f.path = :name DESC,"
-            " f.role IS lower(:name) DESC LIMIT 1",
+            f"{_SELECT} WHERE a.id = :account AND {_IS_NAMED} ORDER BY {_BEST_NAMED} LIMIT 1",
             {"account": account_id, "name": name},
         )
         return None if row is None else _to_mirrored(row)
+
+    def find_numbers(self, account_ids: Sequence[str], name: str) -> tuple[int, ...]:
+        """Return the row numbers of the folders that `find` returns for these mailboxes."""
+        rows = self._database.rows(
+            "SELECT f.account, f.number FROM json_each(:accounts) j CROSS JOIN accounts a ON a.id = j.value"
+            f" CROSS JOIN folders f ON f.account = a.number WHERE {_IS_NAMED} ORDER BY {_BEST_NAMED}",
+            {"accounts": as_json(account_ids), "name": name},
+        )
+        best: dict[int, int] = {}
+        for account, number in rows:
+            best.setdefault(account, number)
+        return tuple(best.values())
 
     def get_message_folder(self, folder: MirroredFolder) -> MirroredFolder:
         """Return the folder in which the messages of a folder are stored.

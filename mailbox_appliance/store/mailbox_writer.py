@@ -400,13 +400,21 @@ class MailboxWriter:
         sql = "SELECT uid, size FROM messages WHERE folder = ? AND body = 0 AND uid IS NOT NULL ORDER BY number DESC"
         return tuple((uid, size) for uid, size in self._database.rows(f"{sql} LIMIT ?", (folder_number, limit)))
 
-    def count_without_body(self, account_id: str) -> int:
-        """Return the number of messages of a mailbox of which only the header is stored."""
+    def count_without_body(self, *account_ids: str) -> int:
+        """Return the number of messages of these mailboxes of which only the header is stored."""
+        # Usually none is: then the folders of hundreds of mailboxes are not looked up.
+        if (
+            self._database.value(
+                "SELECT 1 FROM messages INDEXED BY messages_unfilled WHERE folder > 0 AND body = 0 LIMIT 1"
+            )
+            is None
+        ):
+            return 0
         sql = (
-            "SELECT count(*) FROM accounts a JOIN folders f ON f.account = a.number JOIN messages m"
-            " ON m.folder = f.number WHERE a.id = ? AND m.body = 0"
+            "SELECT count(*) FROM json_each(?) j CROSS JOIN accounts a ON a.id = j.value JOIN folders f"
+            " ON f.account = a.number JOIN messages m ON m.folder = f.number WHERE m.body = 0"
         )
-        return int(self._database.value(sql, (account_id,)))
+        return int(self._database.value(sql, (as_json(account_ids),)))
 
     def locate(self, account_id: str, message_ids: Iterable[str]) -> dict[str, LocatedMessage]:
         """Return message ID -> facts needed to find the message at the server. Unknown IDs are left out."""

@@ -4,18 +4,21 @@ A row number contains the message's date, so that numbers in descending order ar
 words in the filter, `QueryPlanner` chooses an index that returns the numbers in order. With words, the full-text index
 returns matches in this order until the page is full. Each match must also meet the other conditions:
 
+    very few candidates (a tiny folder)        the full-text index is asked about each of them (`rowid IN`)
     few candidates (a small folder, a label)   their numbers are collected first, and each match is looked up in them
     otherwise                                  each match is looked up in the mailbox's index
 
-The full-text index is not queried for single numbers (`rowid IN`), since it would search again for each of them. A
-small mailbox becomes part of the full-text query, by its word in the column `scope`. For a large mailbox, looking up
-each match is faster.
+For `rowid IN` the full-text index searches again for each number: some microseconds a word. A small mailbox becomes
+part of the full-text query, by its word in the column `scope`. For a large mailbox, looking up each match is faster.
 """
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 import apsw
 
@@ -128,6 +131,10 @@ class SearchLimits:
     #: Up to this, all candidates are collected before words are searched, from at most `sources` queries.
     gathered: int = 20_000
     sources: int = 100
+    #: Up to this, candidates times words of the query, the full-text index is asked about each candidate.
+    asked: int = 400
+    #: Up to this number of mailboxes, each mailbox is searched by its indexes.
+    one_by_one: int = 16
 
 
 DEFAULT_LIMITS = SearchLimits()
@@ -315,18 +322,20 @@ def _label_query(account: int, folder: int, others: Sequence[int], wanted: Messa
 
 # --- Prefixes of words, in a form that the index finds quickly ---
 #
-# The index holds prefixes of four characters (`prefix='4'` in formats/format_5.py). A shorter prefix is replaced by all
-# four-character prefixes that begin with it, a longer one by the words themselves:
+# The index holds prefixes of three and of five characters (`prefix='3 5'` in formats/format_5.py). One of another
+# length is replaced by all longer indexed prefixes that begin with it, or by the words themselves:
 #
-# `in`  ->  `in` or `inbo*` or `info*` or ...        `invo`  ->  `invo*`        `invoic`  ->  `invoice` or `invoices`
+# `in`  ->  `in` or `inb*` or `inf*` or ...        `inv`  ->  `inv*`        `invo`  ->  `invo` or `invoi*` or ...
+# `invoic`  ->  `invoice` or `invoices`
 #
 # FTS5 by itself would read all entries of all these words before it answers. With a million messages that takes half a
-# second, and this takes some milliseconds.
+# second, and this takes about one millisecond.
 
 
-INDEXED_PREFIX = 4
+INDEXED_PREFIXES = (3, 5)
 #: The number of alternatives up to which this is faster than reading everything.
-_MAX_WORDS, _MAX_PREFIXES = 300, 2000
+_MAX_WORDS, _MAX_PREFIXES = 1000, 2000
+_QUOTED_PREFIX = re.compile(r'([^" ]*)" \*')
 _NEXT_WORD = "SELECT term FROM message_words WHERE term >= ? LIMIT 1"
 
 
@@ -337,14 +346,15 @@ class PrefixIndex:
         self._database = database
 
     def expand(self, typed: str) -> Sequence[WordPrefix] | None:
-        """Return the words and four-character prefixes to search instead of the prefix `typed`, any of which may match.
+        """Return the words and indexed prefixes to search instead of the prefix `typed`, any of which may match.
 
         Returns None to search the prefix itself: if that is faster, or no word begins with it.
         """
         start = self._fold(typed)
-        if start is None or len(start) == INDEXED_PREFIX:
+        if start is None or len(start) in INDEXED_PREFIXES:
             return None
-        most = _MAX_WORDS if len(start) > INDEXED_PREFIX else _MAX_PREFIXES
+        length = next((each for each in INDEXED_PREFIXES if each > len(start)), None)
+        most = _MAX_WORDS if length is None else _MAX_PREFIXES
         found: list[WordPrefix] = []
         at: str | None = start
         while (
@@ -352,11 +362,9 @@ class PrefixIndex:
         ):
             if len(found) == most:
                 return None
-            is_word = len(start) > INDEXED_PREFIX or len(word) < INDEXED_PREFIX
-            found.append(
-                WordPrefix(word, is_whole=True) if is_word else WordPrefix(word[:INDEXED_PREFIX], is_whole=False)
-            )
-            at = f"{word}\0" if is_word else _next_prefix(word[:INDEXED_PREFIX])
+            is_word = length is None or len(word) < length
+            found.append(WordPrefix(word if is_word else word[:length], is_whole=is_word))
+            at = f"{word}\0" if is_word else _next_prefix(word[:length])
         return found or None
 
     def _fold(self, typed: str) -> str | None:
@@ -365,6 +373,11 @@ class PrefixIndex:
             words = self._database.tokenize(typed)
             return words[0] if len(words) == 1 else None
         return None
+
+
+def _has_quick_prefixes(match: str) -> bool:
+    """Whether the index holds all prefixes in a full-text query, so that it does not read many words for each."""
+    return all(len(prefix) in INDEXED_PREFIXES for prefix in _QUOTED_PREFIX.findall(match))
 
 
 def _next_prefix(start: str) -> str | None:
@@ -381,6 +394,12 @@ def _next_prefix(start: str) -> str | None:
 
 
 _AFTER_ALL = 1 << 62
+_PLACE_OF_MESSAGE = "CROSS JOIN accounts a ON a.number = m.account CROSS JOIN folders f ON f.number = m.folder"
+_ANY_LABEL_FOLDER = (
+    "SELECT 1 FROM json_each(?) j CROSS JOIN folders f ON f.number = j.value WHERE f.label IS NOT NULL LIMIT 1"
+)
+#: In this many steps the newest messages of all mailboxes are looked up, each time twice as many as a page has.
+_MAX_STEPS = 5
 
 
 class Search:
@@ -409,8 +428,15 @@ class Search:
         terms = wanted.terms + tuple(SearchTerm(word) for word in search.split_words(wanted.text or ""))
         if wanted.is_impossible or (wanted.text is not None and not terms):
             return []
-        places = self._places(account_ids, folders)
         below = _AFTER_ALL if before is None else before
+        # Candidates are collected only from few mailboxes, see `_is_narrow`.
+        is_narrow = terms and (wanted.starred or wanted.unread or folders is not None)
+        most = self._limits.sources if is_narrow else self._limits.one_by_one
+        if len(account_ids) > most and not (wanted.labels or date_condition(wanted)[0]):
+            found = self._find_in_many(account_ids, terms, wanted, folders, below, limit)
+            if found is not None:
+                return found
+        places = self._places(account_ids, folders)
         if not places:
             return []
         if terms:
@@ -427,21 +453,72 @@ class Search:
 
     def _places(self, account_ids: Sequence[str], folders: Collection[int] | None) -> list[SearchPlace]:
         sql = (
-            "SELECT f.account, f.number, f.role IN ('spam', 'trash'), f.label IS NOT NULL FROM accounts a"
-            " JOIN folders f ON f.account = a.number WHERE a.id = ?"
+            "SELECT f.account, f.number, f.role IN ('spam', 'trash'), f.label IS NOT NULL FROM json_each(?) j"
+            " CROSS JOIN accounts a ON a.id = j.value CROSS JOIN folders f ON f.account = a.number"
         )
+        meant = None if folders is None else frozenset(folders)
         places = []
-        for account_id in account_ids:
-            rows = self._database.rows(sql, (account_id,))
+        for account, of_account in groupby(self._database.rows(sql, (json.dumps(account_ids),)), itemgetter(0)):
+            rows = list(of_account)
             lying = [(number, is_hidden) for _, number, is_hidden, is_label in rows if not is_label]
-            excluded = tuple(number for number, is_hidden in lying if is_hidden) if folders is None else ()
-            meant = tuple(n for n, _ in lying if (n not in excluded if folders is None else n in folders))
-            shown = tuple(n for _, n, _, is_label in rows if is_label and folders is not None and n in folders)
-            if meant:
-                places.append(SearchPlace(rows[0][0], meant, excluded, is_named=folders is not None))
+            excluded = tuple(number for number, is_hidden in lying if is_hidden) if meant is None else ()
+            searched = tuple(n for n, _ in lying if (n not in excluded if meant is None else n in meant))
+            shown = tuple(n for _, n, _, is_label in rows if is_label and meant is not None and n in meant)
+            if searched:
+                places.append(SearchPlace(account, searched, excluded, is_named=meant is not None))
             if shown:
-                places.append(SearchPlace(rows[0][0], (), (), is_named=True, shown=shown))
+                places.append(SearchPlace(account, (), (), is_named=True, shown=shown))
         return places
+
+    # --- in many mailboxes ---
+
+    def _find_in_many(
+        self,
+        account_ids: Sequence[str],
+        terms: Collection[SearchTerm],
+        wanted: MessageFilter,
+        folders: Collection[int] | None,
+        below: int,
+        limit: int,
+    ) -> list[int] | None:
+        """Return what `find_numbers` returns, from the newest messages or matches of all mailboxes, each of which is
+        looked up. Returns None if another way is better or necessary.
+        """
+        fits = ["a.id IN (SELECT value FROM json_each(?))", *flag_conditions(wanted, "m.")]
+        values: list[object] = [json.dumps(account_ids)]
+        if folders is None:
+            fits.append("coalesce(f.role, '') NOT IN ('spam', 'trash')")
+        else:
+            fits.append("f.number IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps(list(folders)))
+            if self._database.value(_ANY_LABEL_FOLDER, (values[-1],)):
+                return None
+        fit = " AND ".join(fits)
+        if not terms:
+            return self._find_among_newest(fit, values, below, limit)
+        match = search.match_expression(terms, (), self._prefixes.expand)
+        if match is None:
+            return []
+        sql = (
+            f"SELECT x.rowid FROM message_index x CROSS JOIN messages m ON m.number = x.rowid {_PLACE_OF_MESSAGE}"
+            f" WHERE x.message_index MATCH ? AND x.rowid < ? AND {fit} ORDER BY x.rowid DESC LIMIT ?"
+        )
+        return [number for (number,) in self._database.rows(sql, (match, below, *values, limit))]
+
+    def _find_among_newest(self, fit: str, values: Sequence[object], below: int, limit: int) -> list[int] | None:
+        """Returns None if the newest messages do not fill the page."""
+        sql = (
+            f"SELECT m.number, {fit} FROM messages m {_PLACE_OF_MESSAGE}"
+            " WHERE m.number < ? ORDER BY m.number DESC LIMIT ?"
+        )
+        found: list[int] = []
+        for _ in range(_MAX_STEPS):
+            rows = self._database.rows(sql, (*values, below, 2 * limit))
+            found += [number for number, is_fit in rows if is_fit]
+            if len(found) >= limit or len(rows) < 2 * limit:
+                return found[:limit]
+            below = rows[-1][0]
+        return None
 
     def _newest(self, source: NumberQuery, below: int, limit: int) -> list[int]:
         sql = f"{source.sql} AND number < ? ORDER BY number DESC LIMIT ?"
@@ -463,8 +540,9 @@ class Search:
             return []
         if all(self._is_narrow(place, wanted) for place in places):
             sources = [source for place in places for source in self._planner.plan(place, wanted)]
-            if self._are_few(sources):
-                return self._find_among_few(sources, match, below, limit) if sources else []
+            count = self._count_if_few(sources)
+            if count is not None:
+                return self._find_among_few(sources, count, match, below, limit) if sources else []
         if wanted.before is not None:
             newest = [self._planner.find_newest_by_date(place.account, wanted) for place in places]
             below = min(below, max((number for number in newest if number is not None), default=-1) + 1)
@@ -491,19 +569,27 @@ class Search:
             or (place.is_named and self._planner.has_few_in_folders(place))
         )
 
-    def _are_few(self, sources: Sequence[NumberQuery]) -> bool:
+    def _count_if_few(self, sources: Sequence[NumberQuery]) -> int | None:
+        """Return the number of candidates; None if there are too many to collect them."""
         if len(sources) > self._limits.sources:
-            return False
+            return None
         left = self._limits.gathered
         for source in sources:
             left -= self._database.value(f"SELECT count(*) FROM ({source.sql} LIMIT ?)", (*source.parameters, left + 1))
             if left < 0:
-                return False
-        return True
+                return None
+        return self._limits.gathered - left
 
-    def _find_among_few(self, sources: Sequence[NumberQuery], match: str, below: int, limit: int) -> list[int]:
+    def _find_among_few(
+        self, sources: Sequence[NumberQuery], count: int, match: str, below: int, limit: int
+    ) -> list[int]:
         few = " UNION ALL ".join(source.sql for source in sources)
         values = [value for source in sources for value in source.parameters]
+        if count * (match.count('"') // 2) <= self._limits.asked and _has_quick_prefixes(match):
+            # ORDER BY would make SQLite read all matches in their order instead.
+            sql = f"SELECT rowid FROM message_index WHERE message_index MATCH ? AND rowid IN ({few}) AND rowid < ?"
+            rows = self._database.rows(sql, (match, *values, below))
+            return sorted((number for (number,) in rows), reverse=True)[:limit]
         lowest, highest = self._database.row(f"SELECT min(number), max(number) FROM ({few})", values) or (None, None)
         if lowest is None:
             return []

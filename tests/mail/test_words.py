@@ -17,7 +17,7 @@ def index() -> Iterator[apsw.Connection]:
     connection = apsw.Connection(":memory:")
     connection.execute(
         "CREATE VIRTUAL TABLE message_index USING fts5(subject, sender, recipients, body, scope, content='',"
-        " contentless_delete=1, detail=full, prefix='4', tokenize='unicode61 remove_diacritics 2')"
+        " contentless_delete=1, detail=full, prefix='3 5', tokenize='unicode61 remove_diacritics 2')"
     )
     yield connection
     connection.close()

@@ -52,6 +52,9 @@ def test_the_position_is_kept(store: Store, mailbox: Mailbox) -> None:
 
 def found(mailbox: Mailbox, name: str) -> str | None:
     folder: MirroredFolder | None = mailbox.store.folders.find(mailbox.id, name)
+    ids = [Mailbox(mailbox.store).id, mailbox.id]
+    each = [mailbox.store.folders.find(one, name) for one in ids]
+    assert mailbox.store.folders.find_numbers(ids, name) == tuple(one.number for one in each if one)
     return None if folder is None else folder.path
 
 

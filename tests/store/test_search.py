@@ -41,8 +41,10 @@ PEOPLE = [
 LABELS = ["$Important", "Work", "work-2"]
 PATHS = ["INBOX", "Sent", "Junk"]
 BOUNDS = {
-    "always": SearchLimits(1 << 40, 1 << 40, 1 << 40, 1 << 40),
-    "never": SearchLimits(-1, -1, -1, -1, -1),
+    "always": SearchLimits(1 << 40, 1 << 40, 1 << 40, 1 << 40, asked=-1),
+    "always asked": SearchLimits(1 << 40, 1 << 40, 1 << 40, 1 << 40, asked=1 << 40),
+    "never": SearchLimits(-1, -1, -1, -1, -1, -1),
+    "many mailboxes": SearchLimits(sources=0, one_by_one=0),
     "as it is": SearchLimits(),
 }
 
@@ -300,6 +302,10 @@ class _Noting(Database):
         self.asked.append((sql, parameters))
         return super().rows(sql, parameters)
 
+    def row(self, sql: str, parameters: Parameters = ()) -> Row | None:
+        self.asked.append((sql, parameters))
+        return super().row(sql, parameters)
+
 
 @pytest.fixture(scope="module")
 def plans(crowd: Crowd) -> Iterator[Callable[[MessageFilter, str | None, SearchLimits], list[str]]]:
@@ -319,7 +325,7 @@ def plans(crowd: Crowd) -> Iterator[Callable[[MessageFilter, str | None, SearchL
     noting.close()
 
 
-FEW, MANY = BOUNDS["always"], BOUNDS["never"]
+FEW, ASKED, MANY = BOUNDS["always"], BOUNDS["always asked"], BOUNDS["never"]
 DATED = MessageFilter(after=to_millis(MORNING), before=to_millis(MORNING) + 99_000)
 WORD = SearchTerm("red")
 # fmt: off
@@ -345,6 +351,9 @@ PLANS: list[tuple[MessageFilter, str | None, SearchLimits, list[str]]] = [
     (MessageFilter(terms=(WORD,)),   "INBOX", FEW,
         ["SCAN message_index VIRTUAL TABLE INDEX 192:M5><", "LIST SUBQUERY 1",
          "COVERING INDEX messages_folder (folder=?)", "CREATE BLOOM FILTER"]),
+    (MessageFilter(terms=(WORD,)),   "INBOX", ASKED,
+        ["SCAN message_index VIRTUAL TABLE INDEX 0:=M5", "LIST SUBQUERY 1",
+         "COVERING INDEX messages_folder (folder=?)"]),
 ]
 # fmt: on
 
@@ -359,6 +368,36 @@ def test_lists_and_searches_come_from_an_index_in_their_order(
 ) -> None:
     steps = [step.removeprefix("SEARCH messages USING ") for step in plans(wanted, path, bounds)]
     assert steps == plan
+
+
+def test_many_mailboxes_are_searched_in_one_statement(crowd: Crowd) -> None:
+    store, ids = crowd.store, [box.id for box in crowd.mailboxes]
+    noting = _Noting(Path(store.folder) / DATABASE_FILE, store.key.cipher, store.key.derive("database"))
+    inboxes = [box.folder("INBOX").number for box in crowd.mailboxes]
+    for wanted, folders, count in (
+        (EVERYTHING, None, 1),
+        (MessageFilter(unread=True), None, 1),
+        (EVERYTHING, inboxes, 3),
+        (MessageFilter(terms=(WORD,)), None, 1),
+    ):
+        noting.asked = []
+        found = Search(noting, BOUNDS["many mailboxes"]).find_numbers(
+            ids, wanted, folders=folders, before=None, limit=5
+        )
+        assert len(found) == 5
+        assert len(noting.asked) <= count, noting.asked
+    noting.close()
+
+
+@pytest.mark.parametrize(("typed", "most"), [("re*", 4), ("ree*", 1), ("reeds*", 1), ("rosemar*", 3)])
+def test_a_prefix_takes_few_statements(crowd: Crowd, typed: str, most: int) -> None:
+    store = crowd.store
+    noting = _Noting(Path(store.folder) / DATABASE_FILE, store.key.cipher, store.key.derive("database"))
+    noting.asked = []
+    ids, wanted = [box.id for box in crowd.mailboxes], search.parse_query(typed)
+    assert Search(noting, BOUNDS["many mailboxes"]).find_numbers(ids, wanted, folders=None, before=None, limit=5)
+    noting.close()
+    assert len(noting.asked) <= most, noting.asked
 
 
 def test_words_and_labels_are_looked_up_by_steps(crowd: Crowd) -> None:

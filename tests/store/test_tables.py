@@ -181,8 +181,8 @@ def test_what_is_asked_often_is_answered_from_an_index(plans: Callable[[Ask], li
     steps = plans(ask)
     assert any(index in step for step in steps), steps
     slow = [step for step in steps if step.startswith("SCAN") or "TEMP B-TREE" in step]
-    # `SCAN (`: a page that an index has found.
-    assert not [step for step in slow if not step.startswith("SCAN (")], steps
+    # `SCAN (`: a page that an index has found. `SCAN j`: the values of a parameter.
+    assert not [step for step in slow if not step.startswith(("SCAN (", "SCAN j VIRTUAL"))], steps
 
 
 def test_whether_there_are_passwords_of_release_0_10_is_told_by_an_index_of_those(
@@ -311,7 +311,7 @@ SYNC: list[tuple[str, Ask, list[str]]] = [
     (
         "how much is missing",
         lambda s, b, m: s.mailbox_writer.count_without_body(b.id),
-        ["messages_unfilled (folder=?)"],
+        ["COVERING INDEX messages_unfilled (folder>?)"],
     ),
     (
         "some UIDs",

@@ -172,10 +172,10 @@ CREATE TRIGGER folders_change_by_label AFTER UPDATE OF label ON folders WHEN new
 CREATE TABLE bodies (
   number INTEGER PRIMARY KEY REFERENCES messages (number) ON DELETE CASCADE,
   text TEXT, html TEXT, headers TEXT NOT NULL DEFAULT '{}', warnings TEXT NOT NULL DEFAULT '[]') STRICT;
--- Full text of the messages, by `number`. `scope` contains `a<account number>`. prefix: prefixes of four
--- characters are indexed; others are composed of these (see store/search.py).
+-- Full text of the messages, by `number`. `scope` contains `a<account number>`. prefix: prefixes of three
+-- and of five characters are indexed; others are composed of these or of words (see store/search.py).
 CREATE VIRTUAL TABLE message_index USING fts5(subject, sender, recipients, body, scope, content='',
-  contentless_delete=1, detail=full, prefix='4', tokenize='unicode61 remove_diacritics 2');
+  contentless_delete=1, detail=full, prefix='3 5', tokenize='unicode61 remove_diacritics 2');
 INSERT INTO message_index (message_index, rank) VALUES ('pgsz', 3968);  -- fits an encrypted page of 4096 bytes
 INSERT INTO message_index (message_index, rank) VALUES ('hashsize', 16777216);  -- one piece for each batch
 INSERT INTO message_index (message_index, rank) VALUES ('automerge', 0);  -- store/maintenance/cleanup merges
