@@ -113,6 +113,11 @@ class Folders:
         """
         return folder if folder.label is None else self.find_all_mail(folder.account_id) or folder
 
+    def list_numbers(self, account_id: str) -> frozenset[int]:
+        """Return the numbers of a mailbox's folders."""
+        sql = "SELECT number FROM folders WHERE account = (SELECT number FROM accounts WHERE id = ?)"
+        return frozenset(number for (number,) in self._database.rows(sql, (account_id,)))
+
     def find_all_mail(self, account_id: str) -> MirroredFolder | None:
         """Return the folder of all mail, in which a server with labels keeps all messages; None for a server without
         labels.

@@ -455,7 +455,8 @@ class Follower:
         """
         listed, states = self._session.mailbox.list_folders_with_states()
         self._home = find_home(listed, has_labels=self._session.mailbox.has_labels)
-        if listed != self._listed or self._must_list or self._is_stale():
+        # Seen in practice: servers that list the same folders in another order each time.
+        if set(listed) != set(self._listed) or self._must_list or self._is_stale():
             self._apply_listing(listed)
         for path, folder in self.folders.items():
             self._apply_status(folder, path, states, kind)
@@ -465,8 +466,7 @@ class Follower:
 
     def _is_stale(self) -> bool:
         """Whether other code added or removed folders in the store since the last list."""
-        there = {folder.number for folder in self._session.store.folders.list(self._session.account_id)}
-        return there != self._listing.numbers
+        return self._session.store.folders.list_numbers(self._session.account_id) != self._listing.numbers
 
     def _apply_status(self, folder: FolderSync, path: str, states: Mapping[str, FolderState], kind: Round) -> None:
         if path in states:

@@ -6,6 +6,7 @@ sync-minder ...... starts a spare thread if turns take too long
 """
 
 import logging
+import math
 import selectors
 import socket
 import threading
@@ -86,6 +87,7 @@ class Watcher:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._resting: dict[Task, _WatchEntry] = {}
+        self._next_end = math.inf  # no rest ends before this monotonic time
         #: Tasks whose sockets are being read without a lock, and whether they are wanted at the same time.
         self._asked: dict[Task, bool] = {}
         self.is_stopped = False
@@ -93,6 +95,8 @@ class Watcher:
     def open(self) -> None:
         """Create the selector with which `wait` watches sockets. Call it before `watch` and `wait`."""
         self._selector = selectors.DefaultSelector()
+        #: Whether a running `wait` also watches sockets that are registered meanwhile.
+        self._notices_new_sockets = hasattr(selectors, "EpollSelector")
         self._woken, self._signal = socket.socketpair()
         for end in (self._woken, self._signal):
             end.setblocking(False)
@@ -129,11 +133,14 @@ class Watcher:
         with self._lock:
             if self.is_stopped:
                 return
+            is_first = until is not None and until < self._next_end
             self._watch(task, _WatchEntry(until, rest.sock))
-        self._wake()
+        if is_first or not self._notices_new_sockets:
+            self._wake()
 
     def _watch(self, task: Task, resting: _WatchEntry) -> None:
         self._resting[task] = resting
+        self._next_end = min(self._next_end, math.inf if resting.until is None else resting.until)
         if resting.sock is not None:
             self._selector.register(resting.sock, selectors.EVENT_READ, task)
 
@@ -157,8 +164,8 @@ class Watcher:
 
     def _find_timeout(self) -> float | None:
         with self._lock:
-            ends = [resting.until for resting in self._resting.values() if resting.until is not None]
-        return max(0.0, min(ends) - time.monotonic()) if ends else None
+            end = self._next_end
+        return None if end == math.inf else max(0.0, end - time.monotonic())
 
     def _collect_heard(self, ready: list[Task | None]) -> list[Task]:
         """Return the tasks that must run now, and stop watching them. `ready`: the tasks whose sockets are readable.
@@ -181,9 +188,13 @@ class Watcher:
         """Stop watching, and return, the tasks whose time is up."""
         now = time.monotonic()
         with self._lock:
+            if now < self._next_end:
+                return []
             over = [task for task, rest in self._resting.items() if rest.until is not None and rest.until <= now]
             for task in over:
                 self._release(task)
+            ends = (rest.until for rest in self._resting.values() if rest.until is not None)
+            self._next_end = min(ends, default=math.inf)
         return over
 
     def _wake(self) -> None:
@@ -313,8 +324,8 @@ class Pool:
         if idle < len(self._queue) and len(self._threads) < self._thread_limit():
             self._threads.append(self._start_thread(self._work, f"sync-{len(self._threads) + 1}"))
         self._minder = self._minder or self._start_thread(self._watch_lateness, "sync-minder")
-        self._changed.notify()
-        self._crowded.notify()
+        # An idle thread looks at the queue, and calls the minder if it must leave something there.
+        (self._changed if idle > 0 else self._crowded).notify()
 
     def _start_thread(self, work: Callable[[], None], name: str) -> threading.Thread:
         thread = threading.Thread(target=work, name=name, daemon=True)
@@ -350,7 +361,6 @@ class Pool:
                 after = Rest(_AFTER_A_FAULT)
             with self._changed:
                 self._put_back(task, after, self._running.pop(task))
-                self._changed.notify()
 
     def _take_task(self) -> Task | None:
         silent = {task.server for task, turn in self._running.items() if turn.is_late} - {""}
@@ -365,6 +375,8 @@ class Pool:
                 if self._queue:
                     self._wake_thread()
                 return task
+        if self._queue:
+            self._crowded.notify()
         return None
 
     def _put_back(self, task: Task, after: Next, turn: _Turn) -> None:

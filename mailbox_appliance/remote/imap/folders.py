@@ -25,6 +25,7 @@ from mailbox_appliance.remote.imap.values import (
 from mailbox_appliance.remote.imap.wire import ImapWire, Pieces, ResponseReader, Value
 
 MAX_NAMESPACES = 10
+_MOST_KNOWN = 1000  # lines
 
 _NO_MAILBOX = frozenset({"\\noselect", "\\nonexistent"})  # RFC 9051 7.3.1: only a step on the way to others
 _NAMESPACE = re.compile(rb"\* NAMESPACE ", re.I)
@@ -41,6 +42,9 @@ class FolderLister:
         self._prefixes: tuple[str, ...] | None = None
         self._listed: dict[str, ListedFolder] = {}
         self._states: dict[str, FolderState] = {}
+        #: The lines of this list and of the last one, and what was read from them: most are the same each time.
+        self._read: dict[bytes, ListedFolder | tuple[str, FolderState]] = {}
+        self._known: dict[bytes, ListedFolder | tuple[str, FolderState]] = {}
 
     def list(self) -> tuple[ListedFolder, ...]:
         """Return the folders that can hold mail, without duplicates. Those beyond MAX_FOLDERS are left out."""
@@ -77,6 +81,7 @@ class FolderLister:
 
     def _list_all(self, *, with_status: bool) -> None:
         self._listed, self._states = {}, {}
+        self._known, self._read = self._read, {}
         # A plain LIST need not report them.
         options = ["SPECIAL-USE", "CHILDREN"] if "SPECIAL-USE" in self._words else []
         options += [f"STATUS ({self._items})"] if with_status else []
@@ -87,14 +92,17 @@ class FolderLister:
                 self._wire.run_command(f'LIST "" {encode_folder_path(prefix + "*")}{returned}', self._collect)
 
     def _collect(self, pieces: Pieces) -> bool:
-        if folder := read_listed_folder(pieces):
-            if len(self._listed) < MAX_FOLDERS:
-                self._listed[folder.path] = folder
-        elif told := read_status(pieces):
-            if len(self._states) < MAX_FOLDERS:
-                self._states[told[0]] = told[1]
-        else:
+        found = self._known.get(pieces[0]) if len(pieces) == 1 else None
+        found = found or read_listed_folder(pieces) or read_status(pieces)
+        if found is None:
             return False
+        if len(pieces) == 1 and len(self._read) < _MOST_KNOWN:
+            self._read[pieces[0]] = found
+        if isinstance(found, ListedFolder):
+            if len(self._listed) < MAX_FOLDERS:
+                self._listed[found.path] = found
+        elif len(self._states) < MAX_FOLDERS:
+            self._states[found[0]] = found[1]
         return True
 
     def _take_results(self) -> tuple[tuple[ListedFolder, ...], dict[str, FolderState]]:
