@@ -82,7 +82,7 @@ with subprocess.Popen([sys.executable, "-c", burn], stdin=-1, stdout=-1, text=Tr
     alive.stdout.readline()
     whole, used, ours = (after - then for after, then in zip(busy._times(), before))
     alive.communicate("\\n")
-print(ours >= 1.3, used >= ours - 0.2, whole >= used)
+print(ours >= 1.3, used >= ours - 0.2, whole >= used - 0.01)
 """
     assert in_benchmarks(program).stdout.split() == ["True", "True", "True"]
 
