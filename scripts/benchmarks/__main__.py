@@ -27,12 +27,14 @@ def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
     OPTIONS.scale, OPTIONS.quick, OPTIONS.cache = options.scale, options.quick, options.cache or OPTIONS.cache
     if options.list:
-        print("\n".join(f"{name:11}{one.about}" for name, one in MEASUREMENTS.items()))
+        print(
+            "\n".join(f"{name:18}{one.about}{' (only if named)' * one.is_long}" for name, one in MEASUREMENTS.items())
+        )
         return 0
     if options.page:
         pages.write(history.read(), growth.read())
         return 0
-    names = options.names or list(MEASUREMENTS)
+    names = options.names or [name for name, one in MEASUREMENTS.items() if not one.is_long]
     if options.quick:
         return _run_quickly(names)
     measured: list[Record] = []
@@ -50,7 +52,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         prog="scripts/bench",
         description="Measures what the project promises. `scripts/bench growth` measures what grows with a store.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="what to measure; without: everything")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="what to measure; without: all that is not long")
     parser.add_argument("--list", action="store_true", help="name what can be measured")
     parser.add_argument("--runs", type=int, default=1, help="measure each so many times; told are median and range")
     parser.add_argument("--write", action="store_true", help="keep the figures, and write them into the page")
@@ -96,7 +98,7 @@ def _run_quickly(names: Sequence[str]) -> int:
         began = time.perf_counter()
         verdict, is_broken = _judged(_once(name))
         broken |= is_broken
-        print(f"{name:11}{time.perf_counter() - began:4.0f} s  {verdict}", flush=True)
+        print(f"{name:18}{time.perf_counter() - began:4.0f} s  {verdict}", flush=True)
     return int(broken)
 
 

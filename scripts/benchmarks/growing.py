@@ -9,7 +9,7 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from tests.servers.fault_proxy import FaultProxy
 from tests.servers.running import RunningAppliance
 
 _SIZES = (10_000, 100_000, 1_000_000, 5_000_000)
+#: What stores of other measurements are as well.
+_FILLING: dict[int, dict[str, Any]] = {5_000_000: {"mailboxes": 300}}
 _STARTS, _EACH, _ROUNDS, _NEW = 3, 50, 5, 2000
 #: Seconds until what a start brings along is done: the mailboxes of the store have no server to be connected to.
 _SETTLED = 5.0
@@ -40,7 +42,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("sizes", nargs="*", type=int, metavar="MESSAGES", help="of the stores; without: all four")
     parser.add_argument("--write", action="store_true", help="keep the values, and draw the plot of the page again")
     parser.add_argument("--cache", type=Path, help="where the stores lie between two runs")
-    parser.add_argument("--mailboxes", type=int, help="how many a store has; without: as in other measurements")
     parser.add_argument("--quick", action="store_true", help="see that it works; the values mean nothing")
     options = parser.parse_args(arguments)
     OPTIONS.quick = options.quick
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     for size in options.sizes or _SIZES:
         print(f"growth: {size:,} messages ...", file=sys.stderr, end=" ", flush=True)
         began = time.perf_counter()
-        measured += measure(size, {"mailboxes": options.mailboxes} if options.mailboxes else {})
+        measured += measure(size)
         print(f"{time.perf_counter() - began:.0f} s", file=sys.stderr)
         if options.write:
             growth.write(growth.merged(growth.read(), measured))
@@ -59,15 +60,15 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def measure(size: int, filling: Mapping[str, Any]) -> Iterator[Point]:
-    """All values at one size; `filling`: what else the store is to be."""
+def measure(size: int) -> Iterator[Point]:
+    """All values at one size."""
     date, commit = f"{datetime.now(UTC):%Y-%m-%d}", history.checked_out()
-    for name, value, unit in _measured(size, filling):
+    for name, value, unit in _measured(size):
         yield Point(name, size, float(f"{value:.4g}"), unit, date, commit)
 
 
-def _measured(size: int, filling: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
-    running = filled(OPTIONS.cache, size, **filling)
+def _measured(size: int) -> Iterator[tuple[str, float, str]]:
+    running = filled(OPTIONS.cache, size, **_FILLING.get(size, {}))
     try:
         yield "start, until the first answer", min(_start(running) for _ in range(_STARTS)), " s"
         time.sleep(_SETTLED)

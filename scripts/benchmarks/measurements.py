@@ -5,11 +5,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Measurement:
-    """`place` is `module:function`; `about` says what is measured; `beside`: the baseline or the peer, if any."""
+    """`place` is `module:function`; `about` says what is measured; `beside`: the baseline or the peer, if any.
+
+    `is_long`: left out of a run that does not name it.
+    """
 
     place: str
     about: str
     beside: str = ""
+    is_long: bool = False
 
 
 MEASUREMENTS = {
@@ -36,6 +40,12 @@ MEASUREMENTS = {
         "first_sync:measure",
         "20,000 messages fetched, parsed, indexed and encrypted",
         "mbsync (FSync no); mbsync then `notmuch new`",
+    ),
+    "first-sync-small": Measurement(
+        "first_sync:measure_small", "the same with 5,000 messages", "the same", is_long=True
+    ),
+    "first-sync-large": Measurement(
+        "first_sync:measure_large", "the same with 100,000 messages", "the same", is_long=True
     ),
     "resync": Measurement(
         "resyncing:measure",
