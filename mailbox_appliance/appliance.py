@@ -145,7 +145,7 @@ class Appliance:
             self.store, self.connections, self.attachment_fetcher, self.html_readers.for_request
         )
         self.drafts = Drafts(self.connections, self.store, self.events)
-        self.sent_mail = SentMailTask(sending, self.sender.is_sending)
+        self.sent_mail = SentMailTask(sending, self.sender.unshown, self.sender.is_sending)
         self.post_send_tasks = PostSendTasks(self.store, self.connections, self.drafts, self.events, self.clock)
         lend = partial(self.connections.borrow, in_background=True)
         self.reconciler = Reconciler(sending, lend)

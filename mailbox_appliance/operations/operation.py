@@ -37,7 +37,7 @@ from mailbox_appliance.events import LargeWorkEnded
 from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.deliveries import OperationResult
-from mailbox_appliance.model.members import Capability, Member, Role
+from mailbox_appliance.model.members import MAIL_CAPABILITIES, Capability, Member, Role
 from mailbox_appliance.operations.decoding import (
     Parameter,
     body_types,
@@ -339,6 +339,10 @@ class Operation(Generic[P, R]):
         self.function, self.rights = function, rights
         self.asks_servers, self.body_limit, self.fingerprint_route = asks_servers, body_limit, stands_for
         self.help = inspect.cleandoc(function.__doc__ or "")
+        #: Whether the function may read the mirror, which must then show what was sent before.
+        self.reads_mail = rights.needs_of is not None or any(
+            each in MAIL_CAPABILITIES and each is not Capability.MAIL_SEND for each in rights.needs
+        )
         hints = get_type_hints(function, include_extras=True)
         self.result = _result_type(hints.pop("return"))
         self.account: str | None = None
@@ -383,6 +387,8 @@ class Operation(Generic[P, R]):
     def run(self, appliance: Appliance, caller: Caller, given: Mapping[str, Any]) -> OperationResult[Any]:
         """Run the function with its arguments by their Python names, and return its result. Nothing is checked."""
         function: Callable[..., Any] = self.function
+        if self.reads_mail:
+            appliance.sender.unshown.show()
         with appliance.require_io_slot() if self.asks_servers else nullcontext():
             answer = function(appliance, caller, **given)
         return answer if isinstance(answer, OperationResult) else OperationResult(answer)

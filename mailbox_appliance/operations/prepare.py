@@ -373,6 +373,8 @@ def _prepare_inline(
     appliance: Appliance, account: Account, message: SendEmailRequest, send_at: datetime | None, now: datetime
 ) -> PreparedMessage:
     store = appliance.store
+    if message.reply_to_message_id is not UNSET:
+        appliance.sender.unshown.show()
     resolved = resolve_message(store, account, message)
     outgoing, reader = resolved.outgoing, appliance.html_readers.for_request()
     return PreparedMessage(
@@ -391,6 +393,7 @@ def _prepare_draft(
     appliance: Appliance, caller: Caller, account: Account, draft_id: str, send_at: datetime | None, now: datetime
 ) -> PreparedMessage:
     store = appliance.store
+    appliance.sender.unshown.show()
     store.delivery_lists.require_free_draft(account.id, draft_id)
     source, version = _read_draft(appliance, caller, account, draft_id)
     try:
@@ -490,6 +493,7 @@ def _prepare_around(
     appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, empty: OutgoingMessage
 ) -> PreparedMessage:
     """`empty`: the message to fill, with sender and recipients only."""
+    appliance.sender.unshown.show()
     source = _read_original(appliance, account, message_id)
     reader = appliance.html_readers.for_request()
     quoted = forward_message(

@@ -39,7 +39,7 @@ from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.deliveries import DeliveryWork, Phase, PhaseStep
 from mailbox_appliance.remote.errors import Reply, ServerName, named_fault
 from mailbox_appliance.sending.context import SendingContext
-from mailbox_appliance.sending.sent_copies import find_sent_folder, make_copy
+from mailbox_appliance.sending.sent_copies import UnshownCopies, find_sent_folder, make_copy
 from mailbox_appliance.sending.verdict import Accepted, Cause, Refused, Removed, TemporaryFailure, Verdict
 from mailbox_appliance.store.database import DATABASE_ERRORS
 from mailbox_appliance.store.deliveries import SentCopy
@@ -139,8 +139,9 @@ class Outcome:
 class Recorder:
     """Records the outcomes of attempts. Every method can raise errors of the store, and can then be called again."""
 
-    def __init__(self, context: SendingContext) -> None:
+    def __init__(self, context: SendingContext, unshown: UnshownCopies) -> None:
         self._store, self._events, self._clock = context.store, context.events, context.clock
+        self._unshown = unshown
 
     def begin(self, work: DeliveryWork) -> bool:
         """Record that sending a queued operation begins. Returns False if it must not be sent now:
@@ -258,7 +259,8 @@ class Recorder:
 
     def _succeed(self, work: DeliveryWork, reply_code: int, copy: SentCopy | None) -> None:
         try:
-            self._store.deliveries.succeed(work.operation_id, copy, reply_code=reply_code)
+            if self._store.deliveries.succeed(work.operation_id, copy, reply_code=reply_code) and copy is not None:
+                self._unshown.add(work.operation_id, copy)
         except Exception:
             if copy is None:
                 raise

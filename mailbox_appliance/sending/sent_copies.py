@@ -1,13 +1,15 @@
 """Saves the appliance's copies of sent messages in the folder Sent, soon after sending.
 
 All waiting copies of one mailbox are uploaded over one connection, so that a slow server delays only its own copies.
-The timer (`scheduler`) starts this. It first waits up to 3 seconds until no message is being sent, so that sending
-comes first.
+The timer (`scheduler`) starts this. It first waits up to 3 seconds until no message has been sent for a moment, so that
+sending comes first.
 """
 
+import itertools
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -173,7 +175,7 @@ class SentMailFiler:
         if not store.mailbox_writer.locate(
             work.account_id, [work.result_id]
         ):  # the folder did not exist when the message was sent
-            store.deliveries.add_copy(work.operation_id, make_copy(work, sent))
+            store.deliveries.add_copies([(work.operation_id, make_copy(work, sent))])
         store.mailbox_writer.record_server_copy(work.result_id, found or FoundCopy(sent, None))
         store.sent_copies.mark_filed(work.operation_id)
 
@@ -242,20 +244,87 @@ def make_copy(work: DeliveryWork, sent: MirroredFolder) -> SentCopy:
     return sent, message, with_searched_words(work.row or parse_content(source))
 
 
+# --- Copies that the mirror does not show yet: the answer to the client came first ---
+#
+# They are shown together after a moment without a send, and at the latest before an operation reads mail.
+# The journal has them as copies to file, so the next start finds those that a crash has left.
+
+
+_MOST_UNSHOWN = 32
+
+
+class UnshownCopies:
+    """The copies of sent messages that are still to be added to the mirror. Thread-safe."""
+
+    def __init__(self, store: "Store") -> None:
+        self._store, self._showing = store, threading.Lock()
+        self._left: deque[tuple[str, SentCopy | None]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are so many that they should be shown although messages are being sent."""
+        return len(self._left) >= _MOST_UNSHOWN
+
+    def add(self, operation_id: str, copy: SentCopy) -> None:
+        """Add the copy of an operation that has succeeded."""
+        self._left.append((operation_id, copy))
+
+    def recover(self) -> None:
+        """Add the copies that an earlier run has not shown."""
+        self._left.extend((operation_id, None) for operation_id in self._store.sent_copies.list_unshown())
+
+    def show(self) -> None:
+        """Add all copies to the mirror, if there are any. Never raises: a copy that fails is added when it is filed."""
+        if not self._left:
+            return
+        with self._showing:  # a caller waits for copies that another thread is adding
+            while self._left:
+                batch = list(itertools.islice(self._left, _MOST_UNSHOWN))
+                try:
+                    self._add(batch)
+                except Exception:  # noqa: BLE001 - one of them fails, or the disk is full
+                    for one in batch:
+                        self._try(one)
+                for _ in batch:
+                    self._left.popleft()
+
+    def _try(self, one: tuple[str, SentCopy | None]) -> None:
+        try:
+            self._add([one])
+        except Exception:  # it is added when it is filed
+            log.exception("sent_copy_not_shown", extra={"operation": one[0]})
+
+    def _add(self, batch: Sequence[tuple[str, SentCopy | None]]) -> None:
+        copies = [(operation_id, copy or self._make(operation_id)) for operation_id, copy in batch]
+        self._store.deliveries.add_copies([(each, copy) for each, copy in copies if copy is not None])
+
+    def _make(self, operation_id: str) -> SentCopy | None:
+        work = self._store.deliveries.get_work(operation_id)
+        sent = find_sent_folder(self._store, work.account_id)
+        return None if sent is None else make_copy(work, sent)
+
+
 # --- The task of the timer ---
 
 
-# Copies are less urgent than messages: filing starts after two checks without a send, or after this many seconds.
-_GLANCE, _LONGEST_HOLD = 0.1, 3.0
+# Copies are less urgent than messages: filing starts after so many seconds without a send, or after the longest hold.
+_QUIET, _GLANCE, _LONGEST_HOLD = 0.2, 0.05, 3.0
 
 
 class SentMailTask:
-    """The timer's task that saves copies in Sent. `is_sending`: returns whether a message is being sent now."""
+    """The timer's task that saves copies in Sent.
+
+    `is_sending`: returns whether a message is being sent, or was within so many seconds.
+    """
 
     name = "sent copies"
 
-    def __init__(self, context: SendingContext, is_sending: Callable[[], bool]) -> None:
+    def __init__(self, context: SendingContext, unshown: UnshownCopies, is_sending: Callable[[float], bool]) -> None:
         self._store, self._clock, self._is_sending = context.store, context.clock, is_sending
+        self._unshown = unshown
         self._filer = SentMailFiler(context)
         self._changed, self._at_work = threading.Condition(), set[str]()
 
@@ -266,17 +335,18 @@ class SentMailTask:
     def work(self, account_id: str, stopping: threading.Event) -> None:
         """Upload the copies of sent messages that a mailbox still lacks in its Sent folder.
 
-        Waits up to 3 seconds until no message is being sent. `stopping`: set to end the work early.
+        Waits up to 3 seconds until no message has been sent for a moment. `stopping`: set to end the work early.
         """
-        until, quiet = time.monotonic() + _LONGEST_HOLD, 0
-        while quiet < 2 and time.monotonic() < until and not stopping.wait(_GLANCE):
-            quiet = 0 if self._is_sending() else quiet + 1
+        until = time.monotonic() + _LONGEST_HOLD
+        while self._is_sending(_QUIET) and time.monotonic() < until and not stopping.wait(_GLANCE):
+            pass
         if not stopping.is_set():
             self._file(account_id, stopping)
 
     def _file(self, account_id: str, stopping: threading.Event) -> None:
         with self._lock(account_id):
             operations = self._store.sent_copies.list_due(self._clock.now(), account_id)
+            self._unshown.show()  # those of these operations were added before they became due
             if operations:
                 self._filer.file(account_id, operations, stopping)
 

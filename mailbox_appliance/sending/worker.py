@@ -26,6 +26,7 @@ from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.delivery import DeliveryAttempt
 from mailbox_appliance.sending.graph import GraphDrafts
 from mailbox_appliance.sending.outcome import Recorder, to_problem
+from mailbox_appliance.sending.sent_copies import UnshownCopies
 from mailbox_appliance.sending.smtp import SmtpConnectionPool
 from mailbox_appliance.store.database import DATABASE_ERRORS
 
@@ -171,7 +172,12 @@ MOST_THREADS = 48
 #: server can let thousands wait, with up to 250 KiB each.
 MOST_ROWS = 64
 _IDLE_SECONDS = 20.0  # until an idle thread ends: each has its own connection to the store
+_PAUSE = 0.05  # seconds without a message until copies are shown
 _RECORD_WAIT, _LONGEST_RECORD_WAIT = 0.2, 60.0
+
+
+class _Pause:
+    """No message is being sent: a moment for other work."""
 
 
 @dataclass(eq=False)
@@ -206,13 +212,16 @@ class Sender:
         self._context, self._store, self._logins = context, context.store, context.logins
         self._events, self._clock = context.events, context.clock
         self._pool = SmtpConnectionPool(context.settings, context.clock.monotonic)
-        self._recorder, self._drafts = Recorder(context), GraphDrafts(context.logins)
+        #: Copies of sent messages that the mirror does not show yet.
+        self.unshown = UnshownCopies(context.store)
+        self._recorder, self._drafts = Recorder(context, self.unshown), GraphDrafts(context.logins)
         self._changed = threading.Condition()
         self._tickets: dict[str, Ticket] = {}
         self._queue = Queue[Ticket]()
         self._threads: set[threading.Thread] = set()
         self._idle = 0
         self._lacks_threads = False
+        self._last_left = 0.0
         self._stopping = False
         context.events.subscribe(AccountRemoved, lambda event: self._pool.drop(event.account_id))
         context.events.subscribe(AccountReconnected, lambda event: self._retry_account(event.account_id))
@@ -222,6 +231,7 @@ class Sender:
 
         If a delivery must be undone and that fails, such as on a full disk, it is tried again before it is sent.
         """
+        self.unshown.recover()
         with self._changed:
             self._start_thread()  # the thread that never ends, in case no other can be started later
         for left in self._store.deliveries.list_sending():
@@ -273,9 +283,9 @@ class Sender:
                 return
         self._submit(operation_id, self._line(account_id, is_scheduled=True))
 
-    def is_sending(self) -> bool:
-        """Whether a message is being sent now."""
-        return self._queue.is_busy
+    def is_sending(self, within: float = 0.0) -> bool:
+        """Whether a message is being sent now, or was within so many seconds."""
+        return self._queue.is_busy or time.monotonic() - self._last_left < within
 
     def unwritten_steps(self, operation_id: str) -> tuple[PhaseStep, ...]:
         """Return the phases of an attempt in progress that the journal does not have yet; empty if there is none."""
@@ -364,6 +374,9 @@ class Sender:
 
     def _work(self) -> None:
         while (ticket := self._next()) is not None:
+            if isinstance(ticket, _Pause):
+                self.unshown.show()
+                continue
             try:
                 self._deliver(ticket)
             except Exception:  # the journal cannot be written; the verdict is kept until it can
@@ -371,22 +384,29 @@ class Sender:
                 self._put_off(ticket)
             else:
                 self._end(ticket)
+            if self.unshown.is_full:
+                self.unshown.show()
             del ticket  # free the message: the next operation may be long in coming
 
-    def _next(self) -> Ticket | None:
-        """Wait for the next delivery and remove it from the queue. Returns None if this thread must end.
+    def _next(self) -> "Ticket | _Pause | None":
+        """Wait for the next delivery and remove it from the queue. Returns None if this thread must end, and a _Pause
+        if copies are to be shown, since no message was sent for a moment.
 
         A thread ends when the appliance stops, or after 20 idle seconds if another thread is idle.
         """
         with self._changed:
             until = time.monotonic() + _IDLE_SECONDS
+            quiet = time.monotonic() + _PAUSE
             while not self._stopping:
                 now = time.monotonic()
                 if (ticket := self._queue.take(now)) is not None:
                     return ticket
                 if now >= until and self._idle:
                     break
+                if self.unshown and now >= quiet:
+                    return _Pause()
                 times = [each for each in (until, self._queue.next_at()) if each is not None and each > now]
+                times += [quiet] if self.unshown else []
                 self._idle += 1
                 self._changed.wait(min(times) - now if times else None)
                 self._idle -= 1
@@ -425,5 +445,6 @@ class Sender:
 
     def _leave(self, ticket: Ticket) -> None:
         self._queue.leave(ticket)
+        self._last_left = time.monotonic()
         if not self._stopping:
             self._ensure_threads(coming=1)

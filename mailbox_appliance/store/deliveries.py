@@ -315,16 +315,20 @@ class Deliveries:
 
     # --- outcomes -----------------------------------------------------------------------------------------------------
 
-    def succeed(self, operation_id: str, sent: SentCopy | None, *, reply_code: int) -> None:
+    def succeed(self, operation_id: str, sent: SentCopy | None, *, reply_code: int) -> bool:
         """Record that the server accepted the message, and that a copy of it must be filed in Sent.
 
-        `sent`: folder and content of that copy, which clients then see at once; None if it cannot be shown yet.
-        `reply_code`: the SMTP reply code.
+        `sent`: folder and content of that copy; None if it cannot be shown yet. `reply_code`: the SMTP reply code.
+        Returns whether `sent` is left to `add_copies`. A message that may join a conversation is added at once, since
+        the result names the conversation.
         """
         ending = DeliveryOutcome("succeeded", reply_code=reply_code)
         with self._database.transaction(durable=True):
-            if self._end_delivery(operation_id, ending):
-                self._expect_copy(operation_id, sent)
+            if not self._end_delivery(operation_id, ending):
+                return False
+            is_left = sent is not None and self._mirror.begins_thread(*sent)
+            self._expect_copy(operation_id, None if is_left else sent)
+        return is_left
 
     def set_outcome(
         self,
@@ -430,12 +434,20 @@ class Deliveries:
 
     # --- our copy -----------------------------------------------------------------------------------------------------
 
-    def add_copy(self, operation_id: str, sent: SentCopy) -> None:
-        """Add the local copy of a sent message (folder and content) to the mirrored mail, unless it is there."""
-        with self._database.transaction(durable=True):
-            there = "SELECT 1 FROM messages WHERE id = (SELECT result_id FROM delivery_operations WHERE id = ?)"
-            if self._database.value(there, (operation_id,)) is None:
-                self._add_copy(operation_id, sent)
+    def add_copies(self, copies: Iterable[tuple[str, SentCopy]]) -> None:
+        """Add the local copies of sent messages to the mirrored mail, unless they are there or not to be filed.
+
+        `copies`: pairs of operation ID and copy. The commit is not durable: a copy that is lost is added when it is
+        filed.
+        """
+        there = (
+            "SELECT d.copy = 'pending' AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = d.result_id)"
+            " FROM delivery_operations d WHERE d.id = ?"
+        )
+        with self._database.transaction():
+            for operation_id, sent in copies:
+                if self._database.value(there, (operation_id,)):
+                    self._add_copy(operation_id, sent)
 
     def _end_delivery(self, operation_id: str, ending: DeliveryOutcome) -> bool:
         return end_delivery(self._database, operation_id, ending, self._clock.now())

@@ -30,6 +30,7 @@ from mailbox_appliance.store.messages import (
     JoiningMessage,
     ThreadAssigner,
     as_json,
+    begins_thread,
     flag_bits,
     pack_attachments,
     pack_keywords,
@@ -466,6 +467,11 @@ class MailboxWriter:
             # The provider itself files a message that is sent.
             if self._database.value(_HAS_LABELS, (account,)) is not None:
                 self.set_uid(copy.message_id, None)
+
+    def begins_thread(self, folder: MirroredFolder, message: FetchedMessage, parsed: ParsedMessage) -> bool:
+        """Whether a message certainly begins a conversation in the mailbox of this folder. Call it in a transaction."""
+        account = self._find_account(folder.number)
+        return account is not None and begins_thread(self._database, account, _to_joining((message, parsed), None))
 
     def drop_pending(self, message_id: str) -> None:
         """Delete a draft or sent copy that another row replaces and the server lacks. Call it inside a transaction."""

@@ -444,6 +444,16 @@ class _Thread:
         return thread
 
 
+def begins_thread(database: Database, account: int, one: JoiningMessage) -> bool:
+    """Whether a message certainly begins a thread: it names no other message, its subject is not that of a reply, and
+    no thread of replies waits for it.
+    """
+    base, is_reply = subject_key(one.subject)
+    if is_reply or any(each != one.own for each in one.named):
+        return False
+    return not base or not database.rows(_WAITING_THREADS, (as_json([base]), account, one.millis))
+
+
 class ThreadAssigner:
     """Assigns the messages of a batch to threads. Create it inside a transaction, and call `assign` once."""
 

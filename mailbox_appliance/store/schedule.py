@@ -200,6 +200,14 @@ class SentCopies:
         sql = f"SELECT id {_DUE_COPIES} AND +account_id = ? ORDER BY copy_next_at"
         return tuple(row[0] for row in self._database.rows(sql, (to_millis(now), account_id)))
 
+    def list_unshown(self) -> tuple[str, ...]:
+        """Return the IDs of all operations with a copy to file that the mirror does not show, oldest first."""
+        sql = (
+            "SELECT id FROM delivery_operations WHERE copy = 'pending'"
+            " AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = result_id) ORDER BY number"
+        )
+        return tuple(row[0] for row in self._database.rows(sql))
+
     def mark_filed(self, operation_id: str) -> None:
         """Record that the copy of an operation is in Sent on the server, and delete the stored message."""
         with self._database.transaction():

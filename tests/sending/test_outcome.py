@@ -8,6 +8,7 @@ import pytest
 from mailbox_appliance.clock import from_millis
 from mailbox_appliance.model.deliveries import DeliveryError, Phase
 from mailbox_appliance.sending.outcome import Recorder
+from mailbox_appliance.sending.sent_copies import UnshownCopies
 from mailbox_appliance.sending.verdict import Cause, TemporaryFailure
 from mailbox_appliance.store.store import Store
 from tests.sending.contexts import context_of
@@ -77,7 +78,7 @@ def call_it(store: Store, email: str) -> None:
 def desk(store: Store, mailbox: Mailbox, clock: FakeClock) -> Desk:
     at = clock.now() + HOUR
     operation = accept(store, mailbox, send_at=at)
-    return Desk(store, clock, Recorder(context_of(store, clock)), operation, at)
+    return Desk(store, clock, Recorder(context_of(store, clock), UnshownCopies(store)), operation, at)
 
 
 def test_it_goes_when_its_time_has_come(desk: Desk) -> None:
@@ -181,7 +182,9 @@ def test_why_one_that_was_shown_failed_is_told(
     store: Store, mailbox: Mailbox, clock: FakeClock, cause: Cause, code: str, word: str | None
 ) -> None:
     operation = shown(store, mailbox)
-    Recorder(context_of(store, clock)).record(store.deliveries.get_work(operation), TemporaryFailure(cause))
+    Recorder(context_of(store, clock), UnshownCopies(store)).record(
+        store.deliveries.get_work(operation), TemporaryFailure(cause)
+    )
     found = store.deliveries.find(operation)
     assert found is not None
     assert found[0].error == DeliveryError(code=code)

@@ -14,7 +14,7 @@ from mailbox_appliance.mail.compose import compose, new_message_id
 from mailbox_appliance.model.accounts import Connection, Endpoint
 from mailbox_appliance.model.deliveries import NewDelivery, Phase
 from mailbox_appliance.model.messages import Address, OutgoingMessage, ParsedMessage
-from mailbox_appliance.sending import worker
+from mailbox_appliance.sending import sent_copies, worker
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
@@ -124,6 +124,61 @@ def test_the_timeline_shows_steps_that_are_not_recorded_yet(patient: Office) -> 
     names = [each.step for each in timeline.steps]
     assert names == ["accepted", "connecting", "envelope", "data", "dot", "replied", "succeeded"]
     assert appliance.sender.unwritten_steps(left.operation_id) == ()
+
+
+def is_shown(office: Office, message_id: str) -> bool:
+    return message_id in office.desk.appliance.store.mailbox_writer.locate(office.account, [message_id])
+
+
+def test_the_copy_is_shown_after_the_answer_and_before_mail_is_read(
+    patient: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_PAUSE", 60.0)
+    results = [patient.desk.send(patient.account, a_message()).data["result"] for _ in range(3)]
+    assert [is_shown(patient, each["id"]) for each in results] == [False] * 3
+    shown = patient.desk.ask("GET", f"/accounts/{patient.account}/messages/{results[1]['id']}").data
+    assert shown["threadId"] == results[1]["threadId"]
+    assert [is_shown(patient, each["id"]) for each in results] == [True] * 3
+
+
+def test_the_copy_is_shown_soon_if_nobody_reads(patient: Office) -> None:
+    result = patient.desk.send(patient.account, a_message()).data["result"]
+    wait_until(lambda: is_shown(patient, result["id"]), lambda: "not shown", 5)
+
+
+def test_many_copies_are_shown_although_messages_are_being_sent(
+    patient: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_PAUSE", 60.0)
+    monkeypatch.setattr(sent_copies, "_MOST_UNSHOWN", 2)
+    results = [patient.desk.send(patient.account, a_message()).data["result"] for _ in range(2)]
+    wait_until(lambda: all(is_shown(patient, each["id"]) for each in results), lambda: "not shown", 5)
+
+
+def test_a_copy_that_may_join_a_conversation_is_shown_with_the_answer(
+    patient: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer names the conversation."""
+    monkeypatch.setattr(worker, "_PAUSE", 60.0)
+    first = patient.desk.send(patient.account, a_message(subject="Plans")).data["result"]
+    more = {"replyToMessageId": first["id"], "subject": "Re: Plans"}
+    second = patient.desk.send(patient.account, a_message(**more)).data["result"]
+    third = patient.desk.send(patient.account, a_message(subject="Re: Plans")).data["result"]
+    assert is_shown(patient, second["id"])
+    assert is_shown(patient, third["id"])
+    assert first["threadId"] == second["threadId"] == third["threadId"]
+
+
+def test_a_copy_that_a_crash_left_is_shown_by_the_next_start(patient: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_PAUSE", 60.0)
+    result = patient.desk.send(patient.account, a_message()).data["result"]
+    next_run = sent_copies.UnshownCopies(patient.desk.appliance.store)
+    next_run.recover()
+    assert not is_shown(patient, result["id"])
+    next_run.show()
+    assert is_shown(patient, result["id"])
+    patient.desk.appliance.sender.unshown.show()  # it is there already
+    assert patient.desk.appliance.store.sent_copies.list_unshown() == ()
 
 
 @pytest.mark.parametrize(
