@@ -36,7 +36,7 @@ _MOST_TRIES = 5
 # Seconds until a message that the server did not return is requested again, growing fourfold: about nine times a day.
 _FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 6 * 3600.0
 # Messages after which the speed of a server is known, and seconds for one message of a quick server.
-_MEASURED, _QUICK = 20, 0.002
+_MEASURED, _QUICK = 20, 0.005
 #: The part of a message that is requested.
 FetchKind = Literal["headers", "bodies"]
 #: Seconds until the same folder may cause another comparison of all labels.
