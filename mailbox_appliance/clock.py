@@ -3,7 +3,8 @@
 import random
 import time
 from collections.abc import Hashable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -62,6 +63,19 @@ def to_millis(moment: datetime) -> int:
 def from_millis(millis: int) -> datetime:
     """Return the time that is `millis` milliseconds after 1970-01-01T00:00Z, as an aware datetime in UTC."""
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
+
+
+def millis_to_timestamp(millis: int) -> str:
+    """Return `to_timestamp(from_millis(millis))`, in a quarter of the time: lists have many dates of few days."""
+    day, of_day = divmod(millis, 86_400_000)
+    minutes, of_minute = divmod(of_day, 60_000)
+    return f"{_day(day)}T{minutes // 60:02}:{minutes % 60:02}:{of_minute // 1000:02}.{of_minute % 1000:03}Z"
+
+
+@lru_cache(512)
+def _day(number: int) -> str:
+    """`number`: days since 1970-01-01."""
+    return (date(1970, 1, 1) + timedelta(number)).isoformat()
 
 
 # --- How long to wait before trying again ---

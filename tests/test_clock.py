@@ -10,6 +10,7 @@ from mailbox_appliance.clock import (
     SystemClock,
     from_millis,
     from_timestamp,
+    millis_to_timestamp,
     retry_delay,
     to_millis,
     to_timestamp,
@@ -56,10 +57,13 @@ def test_no_moment(text: str) -> None:
         from_timestamp(text)
 
 
-@pytest.mark.parametrize("millis", [0, 1, 999, 1_769_860_800_007, -1, -86_400_001])
+@pytest.mark.parametrize(
+    "millis", [0, 1, 999, 1_769_860_800_007, -1, -86_400_001, -62_135_596_800_000, 253_402_300_799_999]
+)
 def test_millis_there_and_back(millis: int) -> None:
     assert to_millis(from_millis(millis)) == millis
     assert to_millis(from_timestamp(to_timestamp(from_millis(millis)))) == millis
+    assert millis_to_timestamp(millis) == to_timestamp(from_millis(millis))
 
 
 def test_millis_are_cut_and_not_rounded() -> None:

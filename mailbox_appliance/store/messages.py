@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mailbox_appliance.clock import from_millis, to_timestamp
+from mailbox_appliance.clock import from_millis, millis_to_timestamp
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.folder_roles import is_user_label, is_valid_label_name
@@ -184,7 +184,7 @@ def _message_fields(row: Row) -> dict[str, Any]:
         "thread_id": row[2],
         "account_id": row[3],
         "draft_id": row[1] if flags & 4 else UNSET,
-        "folder": MessageFolder(id=row[11], name=row[12], role=row[13] or UNSET, role_source=row[14] or UNSET),
+        "folder": _folder(*row[11:15]),
         "labels": of_user or UNSET,
         "from_": people.sender or UNSET,
         "to": people.to,
@@ -192,11 +192,20 @@ def _message_fields(row: Row) -> dict[str, Any]:
         "bcc": people.bcc or UNSET,
         "reply_to": people.reply_to or UNSET,
         "subject": row[7],
-        "date": to_timestamp(from_millis(row[6])),
+        "date": millis_to_timestamp(row[6]),
         "snippet": row[8],
         "attachments": attachments or UNSET,
-        "flags": MessageFlags(read=bool(flags & 1), starred=bool(flags & 2), draft=bool(flags & 4)),
+        "flags": _FLAGS[flags & 7],
     }
+
+
+_FLAGS = [MessageFlags(read=bool(bits & 1), starred=bool(bits & 2), draft=bool(bits & 4)) for bits in range(8)]
+
+
+# The messages of a page are in few folders.
+@lru_cache(256)
+def _folder(identity: str, name: str, role: Any, role_source: Any) -> MessageFolder:
+    return MessageFolder(id=identity, name=name, role=role or UNSET, role_source=role_source or UNSET)
 
 
 def _to_attachment(stored: _StoredAttachment) -> Attachment:
