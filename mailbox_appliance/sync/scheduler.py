@@ -5,8 +5,9 @@ sync-watcher ..... watches the sockets of tasks that wait for their server, and 
 sync-minder ...... starts a spare thread if turns take too long
 """
 
+import heapq
+import itertools
 import logging
-import math
 import selectors
 import socket
 import threading
@@ -87,7 +88,9 @@ class Watcher:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._resting: dict[Task, _WatchEntry] = {}
-        self._next_end = math.inf  # no rest ends before this monotonic time
+        #: A heap of the ends of rests, with a number for their order. Rests that ended early are dropped in their time.
+        self._ends: list[tuple[float, int, Task, _WatchEntry]] = []
+        self._numbers = itertools.count()
         #: Tasks whose sockets are being read without a lock, and whether they are wanted at the same time.
         self._asked: dict[Task, bool] = {}
         self.is_stopped = False
@@ -133,14 +136,15 @@ class Watcher:
         with self._lock:
             if self.is_stopped:
                 return
-            is_first = until is not None and until < self._next_end
+            is_first = until is not None and (not self._ends or until < self._ends[0][0])
             self._watch(task, _WatchEntry(until, rest.sock))
         if is_first or not self._notices_new_sockets:
             self._wake()
 
     def _watch(self, task: Task, resting: _WatchEntry) -> None:
         self._resting[task] = resting
-        self._next_end = min(self._next_end, math.inf if resting.until is None else resting.until)
+        if resting.until is not None:
+            heapq.heappush(self._ends, (resting.until, next(self._numbers), task, resting))
         if resting.sock is not None:
             self._selector.register(resting.sock, selectors.EVENT_READ, task)
 
@@ -164,8 +168,7 @@ class Watcher:
 
     def _find_timeout(self) -> float | None:
         with self._lock:
-            end = self._next_end
-        return None if end == math.inf else max(0.0, end - time.monotonic())
+            return max(0.0, self._ends[0][0] - time.monotonic()) if self._ends else None
 
     def _collect_heard(self, ready: list[Task | None]) -> list[Task]:
         """Return the tasks that must run now, and stop watching them. `ready`: the tasks whose sockets are readable.
@@ -186,15 +189,13 @@ class Watcher:
 
     def _collect_expired(self) -> list[Task]:
         """Stop watching, and return, the tasks whose time is up."""
-        now = time.monotonic()
+        now, over = time.monotonic(), []
         with self._lock:
-            if now < self._next_end:
-                return []
-            over = [task for task, rest in self._resting.items() if rest.until is not None and rest.until <= now]
-            for task in over:
-                self._release(task)
-            ends = (rest.until for rest in self._resting.values() if rest.until is not None)
-            self._next_end = min(ends, default=math.inf)
+            while self._ends and self._ends[0][0] <= now:
+                _, _, task, resting = heapq.heappop(self._ends)
+                if self._resting.get(task) is resting:
+                    self._release(task)
+                    over.append(task)
         return over
 
     def _wake(self) -> None:

@@ -27,7 +27,7 @@ def measure() -> Iterator[Figure]:
     yield Figure(
         "GET /me over bare WSGI",
         ratio_of(me, hello),
-        0.4,
+        0.6,
         "at least",
         "",
         f"{spread(me)} a second",

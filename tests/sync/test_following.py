@@ -1,11 +1,13 @@
 """The mirror equals the server, whatever another program does to the mailbox, and whatever the server can."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from mailbox_appliance.model.sync import ListedFolder
+from mailbox_appliance.model.sync import FolderState, ListedFolder, MirroredFolder
+from mailbox_appliance.remote.imap.client import ImapMailbox
+from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync import backlog, folder
 from tests.servers.dovecot import MailServer
@@ -48,6 +50,28 @@ def test_flags_moves_and_deletions_follow_and_ids_stay(mail_server: MailServer, 
         mail_server.doveadm("move", "-u", user, "INBOX", "mailbox", "Archive", "subject", "m2")
         mirror.wait_until_equal(mail_server, user)
         assert mirror.ids("INBOX")["m2"] == before["m2"]
+
+
+def test_folders_in_another_order_are_the_same_folders(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders, stored = random.Random(1), []
+    look, replace = ImapMailbox.list_folders_with_states, Folders.replace
+    looks: list[tuple[ListedFolder, ...]] = []
+
+    def shuffled(mailbox: ImapMailbox) -> tuple[tuple[ListedFolder, ...], Mapping[str, FolderState]]:
+        listed, states = look(mailbox)
+        looks.append(tuple(orders.sample(listed, len(listed))))
+        return looks[-1], states
+
+    def counting(folders: Folders, account: str, listed: Sequence[ListedFolder]) -> tuple[MirroredFolder, ...]:
+        stored.append(listed)
+        return replace(folders, account, listed)
+
+    monkeypatch.setattr(ImapMailbox, "list_folders_with_states", shuffled)
+    monkeypatch.setattr(Folders, "replace", counting)
+    with mirror.running():
+        mirror.wait_for(lambda: len(looks) >= 3, "the checks")
+    assert len(set(looks)) > 1
+    assert len(stored) == 1
 
 
 def test_a_folder_that_is_made_renamed_and_deleted(

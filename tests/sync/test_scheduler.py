@@ -1,5 +1,6 @@
 """Tasks take turns: one thread each at a time, nobody is forgotten, nobody waits for those with silent servers."""
 
+import selectors
 import socket
 import threading
 import time
@@ -103,6 +104,26 @@ def test_what_is_no_news_disturbs_nobody(rig: Rig) -> None:
     assert task.count == 1
     rig.submit(task)
     task.wait_for(2)
+
+
+def test_a_rest_wakes_the_watcher_only_if_it_ends_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selectors, "EpollSelector", object, raising=False)
+    woken: list[bool] = []
+    monkeypatch.setattr(scheduler.Watcher, "_wake", lambda _: woken.append(True))
+    watcher, tasks = scheduler.Watcher(), [Turns(lambda _: After.ENDED) for _ in range(4)]
+    watcher.open()
+    for task, seconds in zip(tasks, (30.0, 60.0, None, 0.01), strict=True):
+        watcher.watch(task, Rest(seconds, task.ours))
+    assert len(woken) == 2
+    tasks[2].theirs.send(b"news")
+    assert list(watcher.wait()) == [(tasks[2], True)]
+    assert list(watcher.wait()) == [(tasks[3], False)]
+    watcher.watch(tasks[2], Rest(50.0, tasks[2].ours))
+    assert len(woken) == 2
+    watcher.close()
+    for task in tasks:
+        task.ours.close()
+        task.theirs.close()
 
 
 def test_a_task_that_is_wanted_in_its_turn_gets_another(rig: Rig) -> None:

@@ -12,6 +12,8 @@ import pytest
 from mailbox_appliance.model.accounts import Endpoint
 from mailbox_appliance.model.sync import FolderChanges, FolderState
 from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.imap import folders as imap_folders
+from mailbox_appliance.remote.imap import values
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.remote.imap.folders import ChangeCollector
 from tests.remote.odd_server import Peer, odd_server, talking
@@ -373,6 +375,27 @@ def test_a_look_with_list_status_is_one_command() -> None:
         folders, states = mailbox.list_folders_with_states()
     assert [folder.path for folder in folders] == ["a", "b"]
     assert states == {"a": FolderState(5, 4, 3, 6)}
+
+
+def test_lines_that_a_look_repeats_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    same = ['* LIST () "/" a', '* LIST () "/" b', "* STATUS b (MESSAGES 1 UIDNEXT 2 UIDVALIDITY 3)"]
+    before, after = (f"* STATUS a (MESSAGES {count} UIDNEXT 9 UIDVALIDITY 5)" for count in (3, 4))
+    read: list[bytes] = []
+
+    def reading(pieces: list[bytes]) -> tuple[str, FolderState] | None:
+        read.append(pieces[0])
+        return values.read_status(pieces)
+
+    def part(peer: Peer) -> None:
+        for said in ((*same, before), (after, *reversed(same)), (after, *same)):
+            peer.answer(*said)
+
+    monkeypatch.setattr(imap_folders, "read_status", reading)
+    with talking("LIST-EXTENDED LIST-STATUS", part) as mailbox:
+        looks = [mailbox.list_folders_with_states() for _ in range(3)]
+    assert [states["a"].exists for _, states in looks] == [3, 4, 4]
+    assert [{folder.path for folder in listed} for listed, _ in looks] == [{"a", "b"}] * 3
+    assert [one.decode() for one in read] == [same[2], before, after]
 
 
 STATUS = 'STATUS "a" (MESSAGES UIDNEXT UIDVALIDITY HIGHESTMODSEQ)'
