@@ -98,7 +98,7 @@ class Watcher:
     def open(self) -> None:
         """Create the selector with which `wait` watches sockets. Call it before `watch` and `wait`."""
         self._selector = selectors.DefaultSelector()
-        #: Whether a running `wait` also watches sockets that are registered meanwhile.
+        #: Whether `wait` also watches sockets that are registered while it runs.
         self._notices_new_sockets = hasattr(selectors, "EpollSelector")
         self._woken, self._signal = socket.socketpair()
         for end in (self._woken, self._signal):
