@@ -11,7 +11,7 @@ MEASUREMENTS = (
     *("delivered", "watching", "reading", "peers", "cipher", "backup", "https", "crowd", "mcp", "console", "upgrade"),
 )
 #: The packages are built, started and weighed by tests/packaging; the others are the same with more messages.
-ELSEWHERE = ("package", "first-sync-small", "first-sync-large")
+ELSEWHERE = ("package", "first-sync-small", "first-sync-large", "reading-notmuch", "reading-large")
 pytestmark = pytest.mark.slow
 
 

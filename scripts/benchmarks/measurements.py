@@ -68,6 +68,15 @@ MEASUREMENTS = {
     "reading": Measurement(
         "reading:measure", "p95 of each list, read and search among 1,000,000 messages, every path once"
     ),
+    "reading-notmuch": Measurement(
+        "reading:measure_notmuch", "the searches among 1,000,000 messages", "notmuch on the same messages", is_long=True
+    ),
+    "reading-large": Measurement(
+        "reading:measure_large",
+        "the same lists, reads and searches among 5,000,000 messages in 300 mailboxes",
+        "among 1,000,000, same run",
+        is_long=True,
+    ),
     "peers": Measurement(
         "peering:measure",
         "the list view and six searches over 20,000 messages",

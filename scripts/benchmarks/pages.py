@@ -34,8 +34,8 @@ class Short:
 
 
 IN_SHORT = (
-    Short("List 50 of 1,000,000 messages", "list 50, 1,000,000*"),
-    Short("Search a common word among 1,000,000 messages", "search: common word, 1,000,000*"),
+    Short("List 50 of 1,000,000 messages", "list 50, 1,000,000: p95*"),
+    Short("Search a common word among 1,000,000 messages", "search: common word, 1,000,000: p95*"),
     Short("Send a message, until the reply is recorded (p95)", "p95 of a send over smtplib's"),
     Short("Send one message after the other", "sends over smtplib, 1 at once"),
     Short("New mail, from the server's notice to the API", "p95 of 100 deliveries*"),
