@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure at the sizes that were asked for, and keep the values if wanted."""
     parser = argparse.ArgumentParser(prog="scripts/bench growth", description="Measures what grows with a store.")
     parser.add_argument("sizes", nargs="*", type=int, metavar="MESSAGES", help="of the stores; without: all four")
-    parser.add_argument("--write", action="store_true", help="keep the values, and draw the plot of the page again")
+    parser.add_argument("--write", action="store_true", help="keep the values, and write the pages and the plot again")
     parser.add_argument("--cache", type=Path, help="where the stores lie between two runs")
     parser.add_argument("--quick", action="store_true", help="see that it works; the values mean nothing")
     options = parser.parse_args(arguments)

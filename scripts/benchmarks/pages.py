@@ -1,4 +1,4 @@
-"""The tables of docs/explanation/performance.md, made from the history of the figures and from what grows."""
+"""The tables of the pages about performance, made from the history of the figures and from what grows with a store."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from benchmarks.figures import number, table
 from benchmarks.history import Record, current
 from benchmarks.measurements import MEASUREMENTS
 
-PAGE = history.FILE.with_suffix(".md")
+PAGES = (history.FILE.with_suffix(".md"), history.FILE.with_name("performance-figures.md"))
 PLOT = history.ROOT / "docs" / "images" / "growth.svg"
 _EARLIER = 3
 _BLOCK = re.compile(r"(<!-- bench: (?!end)([\w-]+) -->\n).*?(<!-- bench: end -->)", re.DOTALL)
@@ -78,7 +78,9 @@ GOALS = (
 
 def write(records: Sequence[Record], grown: Sequence[growth.Point]) -> None:
     """Write the tables and the plot where they are to be read."""
-    PAGE.write_text(filled(PAGE.read_text("utf-8"), blocks(records, grown)), "utf-8")
+    tables = blocks(records, grown)
+    for page in PAGES:
+        page.write_text(filled(page.read_text("utf-8"), tables), "utf-8")
     PLOT.write_text(plot.drawn(growth.curves(grown)), "utf-8")
 
 
