@@ -22,8 +22,15 @@ MEASUREMENTS = {
         "GET `/api/v1/me` a second, 8 kept connections",
         "a bare WSGI application on the same server class",
     ),
-    "start": Measurement("starting:measure_serve", "process start to the first 200, new and existing data directory"),
-    "memory": Measurement("memory:measure", "RSS of the serving process with a mailbox, idle after 50 requests"),
+    "start": Measurement(
+        "starting:measure_serve",
+        "process start to the first 200, new and existing data directory",
+        "`python -c pass`, for an existing one",
+    ),
+    "memory": Measurement(
+        "memory:measure",
+        "RSS of the serving process, idle after 50 requests: with a mailbox; with HTTPS and 100 mailboxes",
+    ),
     "help": Measurement("starting:measure_help", "`mailbox-appliance --help`", "`python -c 'import click'`"),
     "cli": Measurement(
         "starting:measure_cli", "help, one press of Tab, `emails list`; whole processes", "`python -c pass`"
@@ -66,7 +73,9 @@ MEASUREMENTS = {
     ),
     "watching": Measurement("watching:measure", "100 and 300 watched mailboxes over 65 quiet seconds"),
     "reading": Measurement(
-        "reading:measure", "p95 of each list, read and search among 1,000,000 messages, every path once"
+        "reading:measure",
+        "p95 of each list, read and search among 1,000,000 messages, every path once",
+        "GET `/me`; for searches their bare SQL on one warm connection, or a common word",
     ),
     "reading-notmuch": Measurement(
         "reading:measure_notmuch", "the searches among 1,000,000 messages", "notmuch on the same messages", is_long=True
