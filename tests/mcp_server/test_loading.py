@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-LIBRARIES = "mcp mcp_types pydantic pydantic_core anyio starlette httpx2 uvicorn opentelemetry asyncio"
+#: Of the SDK, and of no use to a server.
+CLIENT = "mcp.client mcp.server.mcpserver httpx2 httpcore2"
+LIBRARIES = "mcp mcp.server.lowlevel mcp_types pydantic pydantic_core anyio starlette uvicorn opentelemetry asyncio"
 #: Serves, gets HTTP requests from a thread, records after each step which libraries are loaded, and ends.
 SCRIPT = """
 import http.client, json, os, signal, sys, threading, time
@@ -43,6 +45,10 @@ def ask():
     told["refused"] = [asked("POST", "/mcp", ping)[0], asked("GET", "/mcp", **token)[0]]
     tell("after /mcp without a credential")
     told["answered"] = asked("POST", "/mcp", ping, **token)[0]
+    call = {"name": "list_accounts", "arguments": {}}
+    for method, params in (("tools/list", {}), ("tools/call", call)):
+        status, answer = asked("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, **token)
+        assert "result" in answer, answer
     tell("after /mcp")
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -53,13 +59,14 @@ print(json.dumps(told))
 
 
 def test_serving_loads_the_sdk_with_the_first_good_message(tmp_path: Path) -> None:
-    argv = (sys.executable, "-c", SCRIPT, str(tmp_path / "data"), LIBRARIES)
+    argv = (sys.executable, "-c", SCRIPT, str(tmp_path / "data"), f"{LIBRARIES} {CLIENT}")
     ended = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 0, ended.stderr
     told = json.loads(ended.stdout.splitlines()[-1])
     assert (told["refused"], told["answered"], told["code"]) == ([401, 405], 200, 0)
     assert told["after REST"] == told["after /mcp without a credential"] == []
-    assert {"mcp", "pydantic", "anyio", "starlette"} <= set(told["after /mcp"])
+    assert {"mcp.server.lowlevel", "pydantic", "anyio", "starlette"} <= set(told["after /mcp"])
+    assert not set(CLIENT.split()) & set(told["after /mcp"])
 
 
 def test_commands_do_not_load_the_sdk() -> None:
