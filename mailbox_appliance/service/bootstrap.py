@@ -94,9 +94,13 @@ def ensure_setup_code(appliance: Appliance) -> str | None:
     return code
 
 
-def tune_garbage_collector() -> None:
-    """Make garbage collection cheaper: ignore all objects that exist now, since they stay, and collect less often."""
-    gc.unfreeze()  # an earlier appliance may have frozen its objects
-    gc.collect()
+def tune_garbage_collector(*, is_restored: bool = False) -> None:
+    """Make garbage collection cheaper: ignore all objects that exist now, since they stay, and collect less often.
+
+    `is_restored`: an earlier appliance has frozen its objects, which are garbage now. A start leaves next to none.
+    """
+    if is_restored:
+        gc.unfreeze()
+        gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)

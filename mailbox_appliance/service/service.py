@@ -282,7 +282,7 @@ class Service:
         appliance.start()
         self.listening.switch_to(appliance)
         self._app.handle.resume(appliance)
-        tune_garbage_collector()
+        tune_garbage_collector(is_restored=True)
 
     def _check_stopping(self, _step: str, _done: int, _total: int) -> None:
         if self._is_stopping:
