@@ -1,8 +1,12 @@
 """The console script `mailbox-appliance`, and `python -m mailbox_appliance`."""
 
+import atexit
+import gc
+import os
 import sys
+import threading
 
-from mailbox_appliance.system import ownership
+from mailbox_appliance.system import ownership, stdio
 
 #: Implementations in higher layers that the command line uses, by name, so that each is imported only when needed.
 SERVICES = {
@@ -35,11 +39,14 @@ SERVICES = {
 }
 #: The hidden command that `sync/parsers.py` starts in a bundle; it loads nothing of the command line.
 PARSE_MAIL = "parse-mail"
+#: Instead of 700: a start creates many objects and frees few.
+_OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
     ownership.restrict_umask()  # before any file is made
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         if sys.argv[1:] == [PARSE_MAIL]:
             from mailbox_appliance.sync import parse_child
@@ -50,6 +57,19 @@ def main() -> None:
         code = run(sys.argv[1:], SERVICES)
     except KeyboardInterrupt:  # during the imports; `run` handles all others
         code = 130
+    _leave(code)
+
+
+def _leave(code: int) -> None:
+    """End the process with this exit code.
+
+    Python would free all modules and objects one by one, which takes a sixth of the time of a short command.
+    """
+    if threading.active_count() == 1:
+        atexit._run_exitfuncs()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stdio.flush_quietly(stream)
+        os._exit(code)
     sys.exit(code)
 
 

@@ -1,12 +1,8 @@
 """The entry point of a bundle. It does the same as the console script."""
 
-import gc
 import os
 import sys
 from contextlib import suppress
-
-#: Instead of 700: a start creates many objects and frees few, and garbage collection took a fifth of its time.
-_OBJECTS_BETWEEN_LOOKS = 10_000
 
 
 def keep_own_program() -> None:
@@ -52,7 +48,6 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
     keep_own_program()
     keep_unpacked()
     from mailbox_appliance.__main__ import main

@@ -1,6 +1,5 @@
 """Command groups, global options, and shell completion, built on click."""
 
-import difflib
 import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +11,9 @@ from click.shell_completion import CompletionItem, ShellComplete, split_arg_stri
 from mailbox_appliance.cli.context import Invocation
 
 FORMATS = ("json", "table", "ndjson")
-CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+#: Columns of help, at most.
+MOST_COLUMNS = 110
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": MOST_COLUMNS}
 _EMPTY = "The value must not be empty."
 _EPILOG = "Global options: --instance, --data-dir, --format. See `mailbox-appliance --help`."
 #: Characters that no shell treats specially.
@@ -106,7 +107,9 @@ class _Commands(_WithExample, click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             names = self.list_commands(ctx)
-            similar = difflib.get_close_matches(args[0], names, 3) if args else []
+            from difflib import get_close_matches  # deferred: only mistakes need it
+
+            similar = get_close_matches(args[0], names, 3) if args else []
             hint = f"Commands: {', '.join(names)}." if ctx.parent is not None else ""
             if similar:
                 hint = f"Did you mean {' or '.join(similar)}?"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from mailbox_appliance.cli.context import ENVIRONMENT_PREFIX, Invocation
-from mailbox_appliance.cli.groups import FORMATS, Entry, Root
+from mailbox_appliance.cli.groups import FORMATS, MOST_COLUMNS, Entry, Root
 from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.client import errors
 from mailbox_appliance.client.errors import Failure
@@ -111,7 +111,8 @@ def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal
     try:
         top = root()
         # Not top.main(): it would map a closed pipe and an interrupt to its own exit codes.
-        with top.make_context("mailbox-appliance", list(argv), obj=invocation) as context:
+        width = invocation.terminal.help_width(MOST_COLUMNS)
+        with top.make_context("mailbox-appliance", list(argv), obj=invocation, terminal_width=width) as context:
             return int(top.invoke(context) or 0)
     except click.exceptions.Exit as leave:
         return leave.exit_code

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO, TextIO
 
@@ -21,6 +21,8 @@ _LONGEST_SECRET = 65536
 _PIECE = 32 * 1024
 #: Characters of a progress bar, and seconds between two redraws.
 _BAR, _BETWEEN_LOOKS = 30, 0.1
+#: Columns where there is no terminal.
+_COLUMNS = 80
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,11 @@ class Terminal:
 
     def width(self) -> int | None:
         """Return the number of columns of the terminal; None if stdout is not a terminal."""
-        if not self.stdout.isatty():
-            return None
-        import shutil
+        return _columns() if self.stdout.isatty() else None
 
-        return shutil.get_terminal_size().columns
+    def help_width(self, most: int) -> int:
+        """Return the number of columns for help: those of the terminal with a margin, within 50 and `most`."""
+        return max(min(_columns(), most) - 2, 50)
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[Callable[[str, int, int], None]]:
@@ -228,3 +230,13 @@ def require_utf8(text: str, name: str) -> str:
     except UnicodeEncodeError as error:
         raise wrong_usage(f"{name} is not valid UTF-8.") from error
     return text
+
+
+def _columns() -> int:
+    """Return the columns of the terminal, or 80. `shutil` knows them too, but loads three libraries for compression."""
+    with suppress(ValueError):
+        if (given := int(os.environ.get("COLUMNS", ""))) > 0:
+            return given
+    with suppress(AttributeError, ValueError, OSError):  # closed, replaced, or not a terminal
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or _COLUMNS  # type: ignore[union-attr]
+    return _COLUMNS

@@ -12,7 +12,6 @@ owners of this kind, so nothing is refused there.
 
 import os
 import re
-import shlex
 import stat
 import sys
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ _UMASK, _OTHERS, _OTHERS_WRITE = 0o077, 0o077, 0o022
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 _DATABASE, _BACKUPS = "mailbox.db", "backups"
 # Tools that rotate or ship logs create their own files there, which the appliance does not read.
-_LOGS, _OWN_LOG = "logs", re.compile(r"appliance\.log(\.\d+)?|crash[^/]*\.txt|last-crash\.json")
+_LOGS, _OWN_LOG = "logs", r"appliance\.log(\.\d+)?|crash[^/]*\.txt|last-crash\.json"
 _given_umask = -1
 
 
@@ -150,7 +149,7 @@ def _known_files(folder: "Path") -> "Iterator[tuple[Path, _Kind]]":
     for name, kind in _FOLDERS.items():
         yield folder / name, _Kind.FOLDER
         yield from (
-            (path, kind) for path in (folder / name).rglob("*") if name != _LOGS or _OWN_LOG.fullmatch(path.name)
+            (path, kind) for path in (folder / name).rglob("*") if name != _LOGS or re.fullmatch(_OWN_LOG, path.name)
         )
 
 
@@ -236,6 +235,8 @@ else:
 
 
 def _quoted(path: "Path") -> str:
+    import shlex
+
     return shlex.quote(str(path))
 
 
