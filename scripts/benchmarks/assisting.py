@@ -212,9 +212,9 @@ def _cost() -> Iterator[Figure]:
     yield Figure("idle memory over a build without", more, 1, "at most", " MiB", said, f"{spread(without, '.1f')} MiB")
     yield Figure("SDK loaded before anybody came", loaded, 0, "at most", "", f"{_STARTS} starts")
     grown = statistics.median(used) - statistics.median(idle)
-    yield Figure("memory once somebody came", grown, 60, "at most", " MiB more", f"{spread(used, '.1f')} MiB in all")
+    yield Figure("memory once somebody came", grown, 20, "at most", " MiB more", f"{spread(used, '.1f')} MiB in all")
     beside = f"the one after it: {spread(second, '.0f')} ms"
-    yield Figure("first POST /mcp", statistics.median(first), 3, "at most", " s", f"{spread(first, '.2f')} s", beside)
+    yield Figure("first POST /mcp", statistics.median(first), 1, "at most", " s", f"{spread(first, '.2f')} s", beside)
 
 
 def _settled(running: RunningAppliance) -> float:

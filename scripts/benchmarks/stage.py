@@ -15,11 +15,13 @@ from tests.servers.dovecot import CannotStart, MailServer
 from tests.servers.mailboxes import PASSWORD
 from tests.servers.running import RunningAppliance
 
+#: Empty, it has no effect: as for users, modules are compiled once and not at each start.
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 #: The environment of the product: as a user's, not as ours.
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
-    if name != "PYTHONPATH" and not name.startswith("MAILBOX_APPLIANCE_")
+    if name not in ("PYTHONPATH", _NO_BYTECODE) and not name.startswith("MAILBOX_APPLIANCE_")
 }
 
 
@@ -60,7 +62,7 @@ def appliance(
 
     `argv`: another program that serves.
     """
-    process = RunningAppliance(folder, arguments=arguments, argv=argv).start()
+    process = RunningAppliance(folder, {_NO_BYTECODE: ""}, arguments=arguments, argv=argv).start()
     try:
         process.set_up()
         yield process
