@@ -18,6 +18,8 @@ from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
 
 HOUR = LATER = 3600.0  # seconds from the backup to the restore
+#: When phases of sending began.
+AT = "2026-01-02T03:04:05.678Z"
 _HASH = "0" * 63
 
 
@@ -113,7 +115,7 @@ def become(store: Store, operation: str, outcome: str) -> None:
         store.deliveries.cancel(found[0].account_id, str(found[0].schedule_id))
     elif outcome != "nothing":
         store.deliveries.begin_sending(operation)
-        store.deliveries.enter_phases(operation, Phase.CONNECTING, Phase.DOT)
+        store.deliveries.enter_phases(operation, [(Phase.CONNECTING, AT), (Phase.DOT, AT)])
         if outcome == "succeeded":
             store.deliveries.succeed(operation, None, reply_code=250)
         elif outcome == "uncertain":

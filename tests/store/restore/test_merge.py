@@ -15,6 +15,7 @@ from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox, connection, execute, fetched, parsed
 from tests.store.restored import (
+    AT,
     LATER,
     Act,
     People,
@@ -105,7 +106,7 @@ def test_what_waits_for_another_try_is_not_tried_after_the_restore(restoring: Re
         people.more["newer"] = accept(store, people, "newer", send_at=at(clock, SOON))
         store.deliveries.begin_sending(people.more["due"])
         for name in ("due", "started"):
-            store.deliveries.enter_phases(people.more[name], Phase.CONNECTING)
+            store.deliveries.enter_phases(people.more[name], [(Phase.CONNECTING, AT)])
             store.deliveries.requeue(people.more[name], at(clock, LATE) or clock.now(), "a cause")
 
     store, people = restoring.run(before, since)
@@ -123,7 +124,7 @@ def test_an_operation_newer_than_the_backup_comes_whole(restoring: Restoring) ->
 
     def since(store: Store, people: People, clock: FakeClock) -> None:
         sent = people.more["sent"] = accept(store, people, "sent", draft_id="msg_gone")
-        store.deliveries.enter_phases(sent, Phase.CONNECTING, Phase.DOT)
+        store.deliveries.enter_phases(sent, [(Phase.CONNECTING, AT), (Phase.DOT, AT)])
         store.deliveries.succeed(sent, None, reply_code=250)
         people.more["later"] = accept(store, people, "later", send_at=at(clock, LATE))
 
