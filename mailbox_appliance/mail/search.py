@@ -208,7 +208,7 @@ class _QueryPiece:
 
 def parse_query(text: str) -> MessageFilter:
     """Return the filter for a search query (parameter `q`). Raises ValueError with a message for the user."""
-    found = combine_filters(_filter_of(piece) for piece in _split_query(text.translate(_QUOTES)))
+    found = combine_filters([_filter_of(piece) for piece in _split_query(text.translate(_QUOTES))])
     if len(found.terms) > MOST_TERMS:
         raise ValueError(f"A query can have at most {MOST_TERMS} words and phrases.")
     if sum(len(split_words(term.words)) for term in found.terms) > MOST_WORDS:
@@ -247,10 +247,10 @@ def misread_words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(typed[0] for typed in found if typed and f"{typed[0].lower()}:" not in keys))
 
 
-def combine_filters(filters: Iterable[MessageFilter]) -> MessageFilter:
+def combine_filters(filters: Sequence[MessageFilter]) -> MessageFilter:
     """Return one filter that requires all of these filters. If two contradict each other, it matches no message."""
-    whole = MessageFilter()
-    for one in filters:
+    whole, *others = filters or (MessageFilter(),)
+    for one in others:
         whole = replace(
             _with_marks(whole, one),
             terms=whole.terms + one.terms,
@@ -268,8 +268,10 @@ def without_signs(found: MessageFilter) -> MessageFilter:
     If no term remains, or if a removed term was for one field (such as `from:-`), the filter matches no message.
     """
     kept = tuple(term for term in found.terms if split_words(term.words))
+    if len(kept) == len(found.terms):
+        return found
     lost = [term for term in found.terms if term not in kept]
-    is_senseless = bool(lost) and (not kept or any(term.field != "any" for term in lost))
+    is_senseless = not kept or any(term.field != "any" for term in lost)
     return replace(found, terms=kept, is_impossible=found.is_impossible or is_senseless)
 
 

@@ -34,6 +34,7 @@ from mailbox_appliance.operations.operation import Caller, Cursor, Limit, operat
 
 T = TypeVar("T")
 
+_EVERYTHING = MessageFilter()
 _FIRST_SYNCS = "The first sync of {incomplete} of these mailboxes is still running."
 #: Words of a query that a warning names.
 _MAX_NAMED = 10
@@ -107,9 +108,10 @@ def read_filter(**given: Unpack[Filters]) -> MessageFilter:
         after=_read_value("after", given.get("after"), search.parse_moment),
         before=_read_value("before", given.get("before"), search.parse_moment),
     )
-    typed = _read_value("q", _require_not_blank("q", q), search.parse_query) or MessageFilter()
-    sought = _read_value("text", _require_not_blank("text", text), _read_text) or MessageFilter()
-    return search.combine_filters((search.without_signs(marked), typed, sought))
+    typed = _read_value("q", _require_not_blank("q", q), search.parse_query)
+    sought = _read_value("text", _require_not_blank("text", text), _read_text)
+    found = (search.without_signs(marked), typed, sought)
+    return search.combine_filters([one for one in found if one is not None and one != _EVERYTHING])
 
 
 def filter_warnings(wanted: MessageFilter) -> Iterator[str]:
