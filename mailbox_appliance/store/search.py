@@ -8,6 +8,9 @@ returns matches in this order until the page is full. Each match must also meet 
     few candidates (a small folder, a label)   their numbers are collected first, and each match is looked up in them
     otherwise                                  each match is looked up in the mailbox's index
 
+Hundreds of mailboxes are not searched one by one: their newest messages or matches are read together, and the mailbox
+and folder of each are looked up.
+
 For `rowid IN` the full-text index searches again for each number: some microseconds a word. A small mailbox becomes
 part of the full-text query, by its word in the column `scope`. For a large mailbox, looking up each match is faster.
 """
