@@ -2,7 +2,6 @@
 them.
 """
 
-import difflib
 import os
 import re
 import socket
@@ -417,7 +416,9 @@ def unknown_variables(environment: Mapping[str, str] = os.environ) -> Iterator[t
     areas = tuple({f"{ENVIRONMENT_PREFIX}{option.name.partition('.')[0].upper()}_" for option in OPTIONS})
     for name in sorted(environment):
         if name.startswith(areas) and name not in known | _NO_SETTINGS:
-            yield name, next(iter(difflib.get_close_matches(name, known, 1)), None)
+            from difflib import get_close_matches
+
+            yield name, next(iter(get_close_matches(name, known, 1)), None)
 
 
 def _merge_layers(layers: Mapping[Source, Mapping[str, Value]]) -> Mapping[str, Value]:
