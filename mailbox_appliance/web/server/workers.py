@@ -228,6 +228,8 @@ class WorkerPool:
 
     def _until_late(self) -> float | None:
         """Return for how many seconds waiting requests cannot start; None if there are none, or no end is known."""
+        if self._queue and self._called:
+            return LATE  # after which the called worker has started
         prompt = self._prompt() if self._queue else []
         return max(0.0, min(prompt) + LATE - time.monotonic()) if prompt else None
 

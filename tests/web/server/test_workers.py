@@ -134,6 +134,25 @@ def test_a_late_request_does_not_delay_others(workers: WorkerPool) -> None:
         one.gate.set()
 
 
+def test_requests_that_arrive_together_are_checked_before_the_first_starts() -> None:
+    workers, tasks = WorkerPool(2), [other() for _ in range(2)]
+    workers.start(2)
+    until(lambda: len(workers._idle) == 2)
+    with workers._lock:  # the called worker cannot start
+        workers._called = 1
+        workers._queue.append(tasks[0])
+    assert workers.check_lateness() == LATE
+    workers._called = 0
+    workers.add_task(tasks[1])
+    assert tasks[0].began.wait(20)
+    time.sleep(2 * LATE)
+    workers.check_lateness()
+    assert tasks[1].began.wait(20)
+    for one in tasks:
+        one.gate.set()
+    assert workers.stop(20)
+
+
 def test_nothing_is_checked_while_no_request_waits() -> None:
     workers = WorkerPool(2)
     workers.start(1)
