@@ -175,6 +175,15 @@ def test_the_95th_of_a_hundred() -> None:
     assert in_benchmarks(program).stdout.split() == ["95", "7", "3"]
 
 
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [("and", '"and"'), ("or Note", '"or" Note'), ("android no*", "android no*"), ('"and so"', '"and so"')],
+)
+def test_words_of_mail_are_no_operators_of_notmuch(query: str, asked: str) -> None:
+    done = in_benchmarks(f"from benchmarks.peers import as_words; print(as_words({query!r}))")
+    assert done.stdout.strip() == asked, done.stderr
+
+
 def test_what_is_left_out_is_no_target_that_holds() -> None:
     program = (
         "import os; os.environ['PATH'] = '/nowhere'; import benchmarks.__main__ as bench;"
