@@ -8,10 +8,11 @@ import pytest
 ROOT = Path(__file__).parent.parent
 MEASUREMENTS = (
     *("me", "start", "memory", "help", "cli", "send", "stall", "first-sync", "resync", "label-sync", "labels"),
-    *("delivered", "watching", "reading", "peers", "cipher", "backup", "https", "crowd", "mcp", "console", "upgrade"),
+    *("delivered", "watching", "reading", "reading-notmuch", "reading-large", "peers", "cipher", "backup", "https"),
+    *("crowd", "mcp", "console", "upgrade"),
 )
 #: The packages are built, started and weighed by tests/packaging; the others are the same with more messages.
-ELSEWHERE = ("package", "first-sync-small", "first-sync-large", "reading-notmuch", "reading-large")
+ELSEWHERE = ("package", "first-sync-small", "first-sync-large")
 pytestmark = pytest.mark.slow
 
 
