@@ -387,7 +387,7 @@ class Operation(Generic[P, R]):
     def run(self, appliance: Appliance, caller: Caller, given: Mapping[str, Any]) -> OperationResult[Any]:
         """Run the function with its arguments by their Python names, and return its result. Nothing is checked."""
         function: Callable[..., Any] = self.function
-        if self.reads_mail:
+        if self.reads_mail and appliance.sender.unshown.left:
             appliance.sender.unshown.show()
         with appliance.require_io_slot() if self.asks_servers else nullcontext():
             answer = function(appliance, caller, **given)

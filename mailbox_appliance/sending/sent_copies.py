@@ -254,42 +254,42 @@ _MOST_UNSHOWN = 32
 
 
 class UnshownCopies:
-    """The copies of sent messages that are still to be added to the mirror. Thread-safe."""
+    """The copies of sent messages that are still to be added to the mirror. Thread-safe.
+
+    `left`: these copies; empty if there is nothing to do.
+    """
 
     def __init__(self, store: "Store") -> None:
         self._store, self._showing = store, threading.Lock()
-        self._left: deque[tuple[str, SentCopy | None]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._left)
+        self.left: deque[tuple[str, SentCopy | None]] = deque()
 
     @property
     def is_full(self) -> bool:
         """Whether there are so many that they should be shown although messages are being sent."""
-        return len(self._left) >= _MOST_UNSHOWN
+        return len(self.left) >= _MOST_UNSHOWN
 
     def add(self, operation_id: str, copy: SentCopy) -> None:
         """Add the copy of an operation that has succeeded."""
-        self._left.append((operation_id, copy))
+        self.left.append((operation_id, copy))
 
     def recover(self) -> None:
         """Add the copies that an earlier run has not shown."""
-        self._left.extend((operation_id, None) for operation_id in self._store.sent_copies.list_unshown())
+        self.left.extend((operation_id, None) for operation_id in self._store.sent_copies.list_unshown())
 
     def show(self) -> None:
         """Add all copies to the mirror, if there are any. Never raises: a copy that fails is added when it is filed."""
-        if not self._left:
+        if not self.left:
             return
         with self._showing:  # a caller waits for copies that another thread is adding
-            while self._left:
-                batch = list(itertools.islice(self._left, _MOST_UNSHOWN))
+            while self.left:
+                batch = list(itertools.islice(self.left, _MOST_UNSHOWN))
                 try:
                     self._add(batch)
                 except Exception:  # noqa: BLE001 - one of them fails, or the disk is full
                     for one in batch:
                         self._try(one)
                 for _ in batch:
-                    self._left.popleft()
+                    self.left.popleft()
 
     def _try(self, one: tuple[str, SentCopy | None]) -> None:
         try:

@@ -403,10 +403,10 @@ class Sender:
                     return ticket
                 if now >= until and self._idle:
                     break
-                if self.unshown and now >= quiet:
+                if self.unshown.left and now >= quiet:
                     return _Pause()
                 times = [each for each in (until, self._queue.next_at()) if each is not None and each > now]
-                times += [quiet] if self.unshown else []
+                times += [quiet] if self.unshown.left else []
                 self._idle += 1
                 self._changed.wait(min(times) - now if times else None)
                 self._idle -= 1
