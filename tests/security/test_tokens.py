@@ -1,6 +1,7 @@
 """Tokens are recognizable, carry a checksum, and are stored as a hash."""
 
 import hashlib
+import os
 import re
 import threading
 import time
@@ -9,6 +10,7 @@ from typing import get_args
 
 import pytest
 
+from mailbox_appliance.security import tokens
 from mailbox_appliance.security.tokens import KINDS, Kind, Prefix, hash_token, is_well_formed, new_id, new_token
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -94,6 +96,24 @@ def test_the_time_comes_first() -> None:
         millis = millis * 32 + ALPHABET.index(character)
     # A burst of IDs within one millisecond may be a little ahead of the clock, never behind it.
     assert before <= millis <= after + 1
+
+
+def test_random_bytes_are_read_once_in_a_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, read = time.time_ns(), list[int]()
+
+    def random_bytes(count: int) -> bytes:
+        read.append(count)
+        return bytes(count)
+
+    monkeypatch.setattr(tokens, "_last", 0)
+    monkeypatch.setattr(time, "time_ns", lambda: now)
+    monkeypatch.setattr(os, "urandom", random_bytes)
+    ids = [new_id("req") for _ in range(5)]
+    assert len(read) == 1
+    assert ids == sorted(set(ids))
+    now += 10**6
+    new_id("req")
+    assert len(read) == 2
 
 
 def test_ids_of_all_threads_differ_and_rise() -> None:

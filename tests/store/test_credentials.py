@@ -43,6 +43,25 @@ def test_a_session_is_found_by_the_hash_of_its_token(store: Store, member: str) 
         assert store.credentials.find(unknown) is None
 
 
+def test_a_credential_is_decoded_once_until_a_commit(
+    store: Store, member: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "_MOST_READ", 1)
+    log_in(store, member)
+    log_in(store, member, OTHER_HASH)
+    found = store.credentials.find(HASH)
+    assert found is not None
+    assert store.credentials.find(HASH) is found
+    assert store.credentials.find(OTHER_HASH) is not found  # which makes room for itself
+    assert store.credentials.find(HASH) == found
+    execute(store, "UPDATE members SET role = 'admin', name = 'Other' WHERE id = ?", (member,))
+    changed = store.credentials.find(HASH)
+    assert changed is not None
+    assert (changed.member.role, changed.member.name) == ("admin", "Other")
+    execute(store, "DELETE FROM sessions WHERE token_hash = ?", (HASH,))
+    assert store.credentials.find(HASH) is None
+
+
 #: Days that pass between uses, and whether the session is still valid after them.
 LIVES: list[tuple[tuple[float, ...], bool]] = [
     ((29.99,), True),
