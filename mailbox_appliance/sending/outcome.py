@@ -259,7 +259,10 @@ class Recorder:
 
     def _succeed(self, work: DeliveryWork, reply_code: int, copy: SentCopy | None) -> None:
         try:
-            if self._store.deliveries.succeed(work.operation_id, copy, reply_code=reply_code) and copy is not None:
+            is_left = self._store.deliveries.succeed(
+                work.operation_id, copy, reply_code=reply_code, is_shown_later=True
+            )
+            if is_left and copy is not None:
                 self._unshown.add(work.operation_id, copy)
         except Exception:
             if copy is None:

@@ -315,18 +315,20 @@ class Deliveries:
 
     # --- outcomes -----------------------------------------------------------------------------------------------------
 
-    def succeed(self, operation_id: str, sent: SentCopy | None, *, reply_code: int) -> bool:
+    def succeed(
+        self, operation_id: str, sent: SentCopy | None, *, reply_code: int, is_shown_later: bool = False
+    ) -> bool:
         """Record that the server accepted the message, and that a copy of it must be filed in Sent.
 
         `sent`: folder and content of that copy; None if it cannot be shown yet. `reply_code`: the SMTP reply code.
-        Returns whether `sent` is left to `add_copies`. A message that may join a conversation is added at once, since
-        the result names the conversation.
+        `is_shown_later`: leave `sent` to `add_copies`, unless the message may join a conversation, since the result
+        names the conversation. Returns whether it was left.
         """
         ending = DeliveryOutcome("succeeded", reply_code=reply_code)
         with self._database.transaction(durable=True):
             if not self._end_delivery(operation_id, ending):
                 return False
-            is_left = sent is not None and self._mirror.begins_thread(*sent)
+            is_left = is_shown_later and sent is not None and self._mirror.begins_thread(*sent)
             self._expect_copy(operation_id, None if is_left else sent)
         return is_left
 
