@@ -17,6 +17,8 @@ from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
 
+AT = "2026-01-02T03:04:05.678Z"
+
 HOUR = LATER = 3600.0  # seconds from the backup to the restore
 #: When phases of sending began.
 AT = "2026-01-02T03:04:05.678Z"
