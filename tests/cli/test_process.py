@@ -45,7 +45,7 @@ def modules_after(*argv: str, environment: dict[str, str] | None = None) -> set[
 def test_help_imports_next_to_nothing() -> None:
     found = modules_after("--help")
     assert "mailbox_appliance.cli.main" in found
-    assert not found & {*HEAVY, "http.client", "ssl", "json", "email", "platformdirs"}
+    assert not found & {*HEAVY, "http.client", "ssl", "json", "email", "platformdirs", "shutil", "difflib"}
     assert not [name for name in found if name.startswith("mailbox_appliance.cli.commands.")]
 
 
@@ -183,3 +183,9 @@ def test_an_output_that_takes_nothing_is_1(
     environment = process_environment | {"PYTHONUNBUFFERED": unbuffered}
     finished = run("sh", "-c", f'"$@" {to}', "sh", *PROGRAM, "whoami", environment=environment)
     assert (finished.returncode, json.loads(finished.stderr)["error"]["code"]) == (1, "internal_error")
+
+
+@pytest.mark.parametrize(("columns", "longest"), [("60", 58), ("300", 108), ("wide", 78)])
+def test_help_is_as_wide_as_the_terminal_within_bounds(columns: str, longest: int) -> None:
+    said = run(sys.executable, "-m", "mailbox_appliance", "emails", "--help", environment={"COLUMNS": columns}).stdout
+    assert max(map(len, said.splitlines())) <= longest
