@@ -29,8 +29,6 @@ from tests.store.restored import (
     nothing,
 )
 
-AT = "2026-01-02T03:04:05.678Z"
-
 #: The result of a restore for each table; a new table must be added here.
 DECIDED = {
     "carried": "members sessions invitations api_keys attempts accounts account_grants delivery_operations"
