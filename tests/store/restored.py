@@ -20,8 +20,6 @@ from tests.store.mail import Mailbox
 AT = "2026-01-02T03:04:05.678Z"
 
 HOUR = LATER = 3600.0  # seconds from the backup to the restore
-#: When phases of sending began.
-AT = "2026-01-02T03:04:05.678Z"
 _HASH = "0" * 63
 
 
