@@ -228,9 +228,7 @@ def test_our_copy_of_what_was_sent_is_there_before_it_is_filed(
     sent = store.folders.find(filled.id, "sent")
     assert sent is not None
     copy = FetchedMessage(0, frozenset({"\\Seen"}), datetime(2026, 1, 2, tzinfo=UTC), len(source), source)
-    shown = (sent, copy, parse_message(source))
-    assert store.deliveries.succeed(operation, shown, reply_code=250)
-    store.deliveries.add_copies([(operation, shown)])
+    store.deliveries.succeed(operation, (sent, copy, parse_message(source)), reply_code=250)
     (listed,) = checked_client.ask("GET", f"/accounts/{filled.id}/messages?folder=sent").data["items"]
     path = f"/accounts/{filled.id}/messages/{listed['id']}"
     assert checked_client.ask("GET", f"{path}/raw").content == source

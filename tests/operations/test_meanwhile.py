@@ -20,7 +20,7 @@ Held = Callable[[Callable[[], Answer], str], Answer]
 
 def _waits_to_write() -> bool:
     """Whether a thread stands where a transaction begins: it knows who asks, and what it looked up."""
-    return any(frame.f_code.co_name == "transaction" for frame in sys._current_frames().values())
+    return any(frame.f_code.co_name == "_taking_turn" for frame in sys._current_frames().values())
 
 
 @pytest.fixture

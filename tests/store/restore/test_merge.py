@@ -169,8 +169,7 @@ def test_our_copy_in_the_mirror_is_filed_once_or_let_go(restoring: Restoring, ou
         operation = people.more["op"] = accept(store, people, "key")
         (sent,) = (folder for folder in store.folders.list(people.box) if folder.path == "Sent")
         copy = (sent, fetched(0), parsed("<key@example.test>"))
-        assert store.deliveries.succeed(operation, copy, reply_code=250)
-        store.deliveries.add_copies([(operation, copy)])
+        store.deliveries.succeed(operation, copy, reply_code=250)
 
     def since(store: Store, people: People, clock: FakeClock) -> None:
         work = store.deliveries.get_work(people.more["op"])
