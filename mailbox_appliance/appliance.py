@@ -131,6 +131,7 @@ class Appliance:
         self.flows = Flows(self.logins, self.clock)
         sending = SendingContext(self.store, self.logins, self.settings, self.events, self.clock)
         self.sender = Sender(sending)
+        self.store.mailbox_writer.add_copies_left = self.sender.unshown.show
         #: Calls to other servers that requests wait for.
         self.calls = RemoteCalls()
         self.connections = Connections(self.logins, self.settings, self.calls)

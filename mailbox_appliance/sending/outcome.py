@@ -259,11 +259,12 @@ class Recorder:
 
     def _succeed(self, work: DeliveryWork, reply_code: int, copy: SentCopy | None) -> None:
         try:
-            is_left = self._store.deliveries.succeed(
-                work.operation_id, copy, reply_code=reply_code, is_shown_later=True
-            )
-            if is_left and copy is not None:
-                self._unshown.add(work.operation_id, copy)
+            with self._store.database.transaction(durable=True):
+                is_left = self._store.deliveries.succeed(
+                    work.operation_id, copy, reply_code=reply_code, is_shown_later=True
+                )
+                if is_left and copy is not None:  # before anybody else can write: sync may have the server's copy
+                    self._unshown.add(work.operation_id, copy)
         except Exception:
             if copy is None:
                 raise

@@ -260,7 +260,7 @@ class UnshownCopies:
     """
 
     def __init__(self, store: "Store") -> None:
-        self._store, self._showing = store, threading.Lock()
+        self._store = store
         self.left: deque[tuple[str, SentCopy | None]] = deque()
 
     @property
@@ -280,7 +280,7 @@ class UnshownCopies:
         """Add all copies to the mirror, if there are any. Never raises: a copy that fails is added when it is filed."""
         if not self.left:
             return
-        with self._showing:  # a caller waits for copies that another thread is adding
+        with self._store.database.block_writers():  # a caller waits for copies that another thread is adding
             while self.left:
                 batch = list(itertools.islice(self.left, _MOST_UNSHOWN))
                 try:

@@ -7,7 +7,7 @@ later. `moves.py` recognizes messages that were moved, and deletes those that ar
 has them. These IDs never change, since clients know them.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -378,6 +378,9 @@ class MailboxWriter:
 
     def __init__(self, database: Database, folders: Folders) -> None:
         self._database, self._folders = database, folders
+        #: Called in the transaction in which messages arrive. It adds copies of sent messages that are still left, so
+        #: that what arrives is recognized as one of them.
+        self.add_copies_left: Callable[[], None] = lambda: None
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -646,6 +649,7 @@ class MailboxWriter:
             account = self._find_account(folder.number)
             if account is None:
                 return ()
+            self.add_copies_left()
             place = ArrivalPlace(account, folder.number, body)
             known = _load_known(database, place, by_uid)
             # Messages that are stored in other folders are recognized by the provider's ID.

@@ -454,11 +454,13 @@ class _Thread:
 
 
 def begins_thread(database: Database, account: int, one: JoiningMessage) -> bool:
-    """Whether a message certainly begins a thread: it names no other message, its subject is not that of a reply, and
-    no thread of replies waits for it.
+    """Whether a message certainly begins a thread: it names no other message and none names it, its subject is not
+    that of a reply, and no thread of replies waits for it.
     """
     base, is_reply = subject_key(one.subject)
     if is_reply or any(each != one.own for each in one.named):
+        return False
+    if database.rows("SELECT 1 FROM thread_links WHERE account = ? AND message_id = ?", (account, one.own)):
         return False
     return not base or not database.rows(_WAITING_THREADS, (as_json([base]), account, one.millis))
 

@@ -312,7 +312,8 @@ class FolderSync:
 
         Returns None if UIDVALIDITY changed, so that `catch_up` must be called first.
         """
-        is_whole = len(self.pending) <= FEW
+        # In a first sync, a server that refuses bodies must not keep the rest of the messages out of lists.
+        is_whole = len(self.pending) <= FEW and (is_settled(self._stored) or not self._session.backoff.has_failed)
         # Before the server's speed is known, only as many as a list shows: they get their bodies at once.
         usual = FEW if self.may_take_whole and self._session.is_quick is None else HEADERS
         uids = self.pending[-self._session.backoff.batch_size(usual) :][::-1]

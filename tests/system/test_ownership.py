@@ -271,7 +271,7 @@ def test_a_credential_may_be_anybodys(owned: CommandLine, named: Path, monkeypat
 
 #: Runs as another user than root: what they may use is a key that root owns, if others cannot write to it.
 _AS_ANOTHER = """
-import os, sys
+import os, shlex, sys  # what is loaded later cannot be: another user may not read it
 from pathlib import Path
 from mailbox_appliance.system import ownership
 from mailbox_appliance.errors import StoreUnusable
