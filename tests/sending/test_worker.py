@@ -374,7 +374,8 @@ def test_a_reply_after_nine_minutes_is_one(
             operation = desk.send(account, a_message()).data["operationId"]
             wait_until(lambda: scripted_smtp.held("reply") == 1, lambda: "no dot", 10)
             clock.advance(seconds)
-            assert desk.delivery(account, operation).data["status"] == "sending"
+            if status == "succeeded":  # after ten minutes it may have been given up already
+                assert desk.delivery(account, operation).data["status"] == "sending"
             scripted_smtp.release("reply")
             desk.wait_for(account, operation, status)
     finally:
