@@ -144,7 +144,7 @@ class _LogSync:
                     os.close(handle)
                 return
             except OSError as error:
-                log.exception("store_sync_failed")
+                log.error("store_sync_failed", extra={"errno": error.errno})
                 self._failure = error
         raise apsw.IOError(f"the log of the store cannot be synced: {self._failure}") from self._failure
 
