@@ -129,6 +129,21 @@ def _submit(
     preparation: AbstractContextManager[PreparedMessage],
 ) -> OperationResult[Delivery | LegacySendResult]:
     """Return the delivery of an idempotency key; if there is none yet, enter `preparation`, accept and wait."""
+    try:
+        return _accept_and_wait(appliance, caller, account, key, request_hash, preparation)
+    except Problem:
+        appliance.store.database.wait_until_durable()  # the error may name another operation
+        raise
+
+
+def _accept_and_wait(
+    appliance: Appliance,
+    caller: Caller,
+    account: Account,
+    key: str,
+    request_hash: str,
+    preparation: AbstractContextManager[PreparedMessage],
+) -> OperationResult[Delivery | LegacySendResult]:
     store, credential = appliance.store, caller.required_credential
     earlier = store.legacy_keys.find(credential.id, key, request_hash)
     if earlier is not None:

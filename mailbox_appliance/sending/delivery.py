@@ -57,7 +57,8 @@ class DeliveryAttempt:
             self._work = replace(self._store.deliveries.get_work(self._operation_id), row=self._row)
             self._size = len(self._work.wire)
         except NotFound:  # withdrawn before a second request with its key began to wait for it
-            return Outcome(to_problem("unavailable"))
+            verdict = self._verdict
+            return Outcome(to_problem(verdict.cause if isinstance(verdict, TemporaryFailure) else "unavailable"))
         is_open = self._recorder.begin(self._work) if self._work.status == "queued" else self._work.status == "sending"
         if not is_open:
             return Outcome()

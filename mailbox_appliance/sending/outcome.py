@@ -258,12 +258,16 @@ class Recorder:
         return Outcome()
 
     def _succeed(self, work: DeliveryWork, reply_code: int, copy: SentCopy | None) -> None:
+        database, mirror = self._store.database, self._store.mailbox_writer
         try:
-            with self._store.database.transaction(durable=True):
-                is_left = self._store.deliveries.succeed(
-                    work.operation_id, copy, reply_code=reply_code, is_shown_later=True
-                )
-                if is_left and copy is not None:  # before anybody else can write: sync may have the server's copy
+            with database.block_writers():  # sync may have the server's copy
+                if copy is not None and self._unshown.left and not mirror.begins_thread(*copy):
+                    self._unshown.show()  # it may answer one of them
+                with database.transaction(durable=True, awaited=False):
+                    is_left = self._store.deliveries.succeed(
+                        work.operation_id, copy, reply_code=reply_code, is_shown_later=True
+                    )
+                if is_left and copy is not None:
                     self._unshown.add(work.operation_id, copy)
         except Exception:
             if copy is None:
@@ -271,6 +275,7 @@ class Recorder:
             # The message was sent, so it counts as succeeded even if its copy cannot be shown at once.
             log.exception("sent_copy_not_shown", extra={"operation": work.operation_id})
             self._store.deliveries.succeed(work.operation_id, None, reply_code=reply_code)
+        database.wait_until_durable()
         self._announce(work, "succeeded")
 
     def _fail(self, work: DeliveryWork, code: str, warnings: Sequence[str] = (), reply: Reply | None = None) -> None:

@@ -99,11 +99,13 @@ class _LogSync:
     """Writes the log to the disk. Threads that wait at the same time share one sync.
 
     The handle is not SQLite's. SQLite locks the database and the index of the log, but never the log itself, so closing
-    the handle drops no lock (decision 024).
+    the handle drops no lock (decision 024). It stays open, since Linux tells of a failed write only who had the file
+    open then.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
+        self._handle: int | None = None
         self._log = ""
         self._noted = self._synced = 0  # durable commits: made, and on the disk
         self._is_syncing = False
@@ -134,19 +136,45 @@ class _LogSync:
                 self._is_syncing, self._synced = False, synced
                 self._changed.notify_all()
 
+    def close(self, deadline: float) -> None:
+        """Write what was noted to the disk, and close the handle. No commit may be noted any more.
+
+        `deadline`: the monotonic time at which a sync that hangs is no longer waited for.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self._is_syncing, max(0.0, deadline - time.monotonic())):
+                return
+            if self._synced < self._noted:
+                with suppress(apsw.IOError):  # those who wait get the error
+                    self._sync()
+                    self._synced = self._noted
+            if self._handle is not None:
+                os.close(self._handle)
+                self._handle = None
+
     def _sync(self) -> None:
         if self._failure is None:
             try:
-                handle = os.open(self._log, os.O_RDWR | BINARY)
-                try:
-                    os.fsync(handle)
-                finally:
-                    os.close(handle)
+                handle = self._open()
+            except OSError as error:  # such as too many open files: nothing is lost, and the next sync may succeed
+                raise apsw.IOError(f"the log of the store cannot be opened: {error}") from error
+            try:
+                os.fsync(handle)
                 return
             except OSError as error:
                 log.error("store_sync_failed", extra={"errno": error.errno})
                 self._failure = error
         raise apsw.IOError(f"the log of the store cannot be synced: {self._failure}") from self._failure
+
+    def _open(self) -> int:
+        """SQLite makes a new log after its last connection was closed."""
+        if self._handle is not None:
+            if os.path.samestat(os.fstat(self._handle), Path(self._log).stat()):
+                return self._handle
+            os.close(self._handle)
+            self._handle = None
+        self._handle = os.open(self._log, os.O_RDWR | BINARY)
+        return self._handle
 
 
 class Database:
@@ -310,6 +338,7 @@ class Database:
         if is_alone:
             self._connecting.release()
         try:
+            self._sync.close(deadline)
             # Each is closed, even if an earlier one failed to close.
             return not [one for one in self._list_opened() if not _close(one, deadline)] and is_alone
         finally:

@@ -378,8 +378,8 @@ class MailboxWriter:
 
     def __init__(self, database: Database, folders: Folders) -> None:
         self._database, self._folders = database, folders
-        #: Called in the transaction in which messages arrive. It adds copies of sent messages that are still left, so
-        #: that what arrives is recognized as one of them.
+        #: Called before messages arrive, while nobody else can write. It adds copies of sent messages that are still
+        #: left, so that what arrives is recognized as one of them.
         self.add_copies_left: Callable[[], None] = lambda: None
 
     # --- reading --------------------------------------------------------------------------------------------------
@@ -645,11 +645,16 @@ class MailboxWriter:
 
     def _add(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], body: int) -> tuple[str, ...]:
         database, by_uid = self._database, {message.uid: (message, parsed) for message, parsed in _prepare_batch(batch)}
+        with database.block_writers():
+            self.add_copies_left()
+            return self._insert(folder, by_uid, body)
+
+    def _insert(self, folder: MirroredFolder, by_uid: Mapping[int, ArrivingMessage], body: int) -> tuple[str, ...]:
+        database = self._database
         with database.transaction():
             account = self._find_account(folder.number)
             if account is None:
                 return ()
-            self.add_copies_left()
             place = ArrivalPlace(account, folder.number, body)
             known = _load_known(database, place, by_uid)
             # Messages that are stored in other folders are recognized by the provider's ID.

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import apsw
+import msgspec
 import pytest
 
 from mailbox_appliance.mail.compose import compose, new_message_id
@@ -21,6 +23,7 @@ from tests.servers.fake_clock import FakeClock
 from tests.servers.mailboxes import wait_until
 from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.servers.smtp_script import Keep, Stall
+from tests.store.mail import fetched, parsed
 
 
 @dataclass
@@ -434,3 +437,28 @@ def test_of_many_that_wait_few_keep_the_row_of_their_copy(patient: Office, monke
     patient.smtp.at("mail", None)
     patient.smtp.release("mail")
     assert [each.result(20).data["status"] for each in asked] == ["succeeded"] * 4
+
+
+def test_a_copy_that_waits_is_shown_although_mail_that_arrives_cannot_be_stored(
+    patient: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_PAUSE", 60.0)
+    sent = patient.desk.send(patient.account, a_message()).data["result"]
+    writer = patient.desk.appliance.store.mailbox_writer
+    inbox = patient.desk.appliance.store.folders.find(patient.account, "inbox")
+    assert inbox is not None
+    broken = msgspec.structs.replace(parsed("<odd@example.test>"), snippet=None)
+    with pytest.raises(apsw.ConstraintError):
+        writer.add(inbox, [(fetched(999), broken)])
+    assert is_shown(patient, sent["id"])
+
+
+def test_a_message_joins_one_by_its_subject_that_waits_to_be_shown(
+    patient: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_PAUSE", 60.0)
+    first, second = (
+        patient.desk.send(patient.account, a_message(subject=subject)).data["result"]
+        for subject in ("Budget", "Re: Budget")
+    )
+    assert second["threadId"] == first["threadId"]

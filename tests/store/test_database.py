@@ -520,3 +520,46 @@ def test_a_query_that_is_half_read_does_not_keep_a_database_open(database: Datab
     assert [one.name for one in tmp_path.iterdir()] == ["some.db"]
     ended.set()
     thread.join()
+
+
+def test_a_log_that_cannot_be_opened_once_is_synced_the_next_time(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when too many files are open."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    def write() -> None:
+        with database.transaction(durable=True):
+            database.change("INSERT INTO t (b) VALUES ('x')")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        with pytest.raises(apsw.IOError, match="Too many"):
+            write()
+    write()
+    database.close()
+
+
+def test_a_database_that_closes_writes_what_is_waited_for(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = os.fsync
+    begun, ended = threading.Event(), threading.Event()
+
+    def sync_slowly(handle: int) -> None:
+        begun.set()
+        ended.wait(10)
+        synced(handle)
+
+    def write() -> None:
+        with database.transaction(durable=True):
+            database.change("INSERT INTO t (b) VALUES ('x')")
+
+    monkeypatch.setattr(os, "fsync", sync_slowly)
+    with ThreadPoolExecutor(2) as beside:
+        writing = beside.submit(write)
+        assert begun.wait(10)
+        closing = beside.submit(database.close)
+        ended.set()
+        assert closing.result(10)
+        writing.result(10)
