@@ -503,17 +503,23 @@ class Search:
         if match is None:
             return []
         sql = (
-            f"SELECT x.rowid FROM message_index x CROSS JOIN messages m ON m.number = x.rowid {_PLACE_OF_MESSAGE}"
-            f" WHERE x.message_index MATCH ? AND x.rowid < ? AND {fit} ORDER BY x.rowid DESC LIMIT ?"
+            f"SELECT x.rowid, {fit} FROM message_index x CROSS JOIN messages m ON m.number = x.rowid"
+            f" {_PLACE_OF_MESSAGE} WHERE x.message_index MATCH ? AND x.rowid < ? ORDER BY x.rowid DESC LIMIT ?"
         )
-        return [number for (number,) in self._database.rows(sql, (match, below, *values, limit))]
+        return self._fill_page(sql, (*values, match), below, limit)
 
     def _find_among_newest(self, fit: str, values: Sequence[object], below: int, limit: int) -> list[int] | None:
-        """Returns None if the newest messages do not fill the page."""
         sql = (
             f"SELECT m.number, {fit} FROM messages m {_PLACE_OF_MESSAGE}"
             " WHERE m.number < ? ORDER BY m.number DESC LIMIT ?"
         )
+        return self._fill_page(sql, values, below, limit)
+
+    def _fill_page(self, sql: str, values: Sequence[object], below: int, limit: int) -> list[int] | None:
+        """Return the first numbers that fit; None if too few of the newest do, as among much mail of other people.
+
+        `sql`: returns numbers below one, each with whether it fits, newest first.
+        """
         found: list[int] = []
         for _ in range(_MAX_STEPS):
             rows = self._database.rows(sql, (*values, below, 2 * limit))

@@ -13,7 +13,7 @@ from mailbox_appliance.mail.large import LARGE_MESSAGE
 from mailbox_appliance.model.sync import FetchedMessage
 from mailbox_appliance.sync import folder as sync_folder
 from mailbox_appliance.sync.context import SyncSession
-from mailbox_appliance.sync.folder import FolderSync, WholeBatch
+from mailbox_appliance.sync.folder import FolderSync
 from mailbox_appliance.sync.parsers import PendingBatch
 from mailbox_appliance.sync.storing import StoringTask
 
@@ -28,11 +28,11 @@ _MOST_UNDER_WAY = 2  # batches that are parsed or stored, beside the one that is
 
 @dataclass(frozen=True)
 class _StoringBatch:
-    """A fetched batch of messages that is parsed, and then stored. `new`: it is not of messages that were stored."""
+    """A fetched batch of messages that is parsed, and then stored. `is_new`: nothing of them was stored before."""
 
     folder: FolderSync
     count: int
-    new: WholeBatch | None
+    is_new: bool
     pending: PendingBatch
     storing: StoringTask[tuple[str, ...]]
 
@@ -74,6 +74,10 @@ class Backlog:
             self._folders.remove(folder)
             self._waiting.clear()
 
+    def has_small(self) -> bool:
+        """Whether the next message without a body is small, so that fetching it tells how quick the server is."""
+        return self._find_current() is not None and self._waiting[0][1] <= LARGE_MESSAGE
+
     def step(self) -> bool:
         """Fetch one batch of bodies, and store the previous batch. Returns False if nothing was left to do.
 
@@ -102,7 +106,7 @@ class Backlog:
             self._large_waiting.extend(message for message in batch.others if message.size > LARGE_MESSAGE)
         while self._large_waiting and self._under_way and not self._under_way[-1].pending.is_parsed:
             self._read_large(folder, self._large_waiting.popleft())
-        self._begin(folder, batch.messages, batch)
+        self._begin(folder, batch.messages, is_new=True)
 
     def finish(self) -> bool:
         """Store the bodies that were fetched but not stored yet. Returns whether there were any."""
@@ -163,8 +167,9 @@ class Backlog:
 
     def _fetch(self, folder: FolderSync, uids: list[int]) -> None:
         messages = sync_folder.fetch_whole(self._session, folder.folder.number, uids)
-        self._begin(folder, messages, None)
-        self._postpone(folder, set(uids) - {message.uid for message in messages})
+        there = {message.uid for message in messages}
+        self._begin(folder, messages, is_new=False)
+        self._postpone(folder, set(uids) - there)
 
     def _postpone(self, folder: FolderSync, uids: set[int]) -> None:
         """Retry later the messages that the server did not return. If some no longer exist, check the folder again."""
@@ -193,28 +198,34 @@ class Backlog:
             self._session.store.mailbox_writer.add_bodies(self._large_folder.folder, large, large=True)
             self._note_filled(len(large))
 
-    def _begin(self, folder: FolderSync, messages: list[FetchedMessage], new: WholeBatch | None) -> None:
-        """Have a batch parsed and stored, after waiting until few others are under way."""
+    def _begin(self, folder: FolderSync, messages: list[FetchedMessage], *, is_new: bool) -> None:
+        """Have a batch parsed and stored, after waiting until few others are under way. Empties `messages`."""
         services = self._session.services
         pending = services.parsers.begin([message.source for message in messages])
 
         def store() -> tuple[str, ...]:
-            pairs = list(zip(messages, pending.result(), strict=True))
-            writer = services.store.mailbox_writer
-            if new is not None:
-                return writer.add(folder.folder, pairs) if pairs else ()
-            writer.add_bodies(folder.folder, pairs)
-            return ()
+            try:
+                pairs = list(zip(messages, pending.result(), strict=True))
+                writer = services.store.mailbox_writer
+                if is_new:
+                    return writer.add(folder.folder, pairs) if pairs else ()
+                writer.add_bodies(folder.folder, pairs)
+                return ()
+            finally:
+                # Their bytes: the mailbox may wait long for its next turn, in which it learns that they are stored.
+                messages.clear()
+                pending.sources = ()
 
-        self._under_way.append(_StoringBatch(folder, len(messages), new, pending, services.storing.submit(store)))
+        count, storing = len(messages), services.storing.submit(store)
+        self._under_way.append(_StoringBatch(folder, count, is_new, pending, storing))
         while len(self._under_way) > _MOST_UNDER_WAY:
             self._end_oldest()
 
     def _end_oldest(self) -> None:
         batch = self._under_way.popleft()
         added = batch.storing.result()
-        if batch.new is not None:
-            batch.folder.note_whole_batch(batch.new, added)
+        if batch.is_new:
+            batch.folder.note_whole_batch(batch.count, added)
         else:
             self._note_filled(batch.count)
 

@@ -170,6 +170,7 @@ class FolderSync:
         self._count: int | None = None  # number of rows with a UID; None if it must be counted
         self._sizes: dict[int, int] = {}  # of the newest queued messages
         self._being_stored = 0  # batches fetched whole and not noted as stored
+        self._has_begun = False  # whether headers of new messages were fetched
 
     @property
     def position(self) -> FolderState | None:
@@ -314,8 +315,9 @@ class FolderSync:
         """
         # In a first sync, a server that refuses bodies must not keep the rest of the messages out of lists.
         is_whole = len(self.pending) <= FEW and (is_settled(self._stored) or not self._session.backoff.has_failed)
-        # Before the server's speed is known, only as many as a list shows: they get their bodies at once.
-        usual = FEW if self.may_take_whole and self._session.is_quick is None else HEADERS
+        # First only as many as a list shows: their bodies tell how quick the server is, unless all are large.
+        usual = FEW if self.may_take_whole and not self._has_begun else HEADERS
+        self._has_begun = True
         uids = self.pending[-self._session.backoff.batch_size(usual) :][::-1]
         if not self.select():
             return None
@@ -393,10 +395,13 @@ class FolderSync:
             uids.append(uid)
         return uids, by_header
 
-    def note_whole_batch(self, batch: WholeBatch, new: tuple[str, ...]) -> None:
-        """Announce the new messages of a batch that was stored, and store the folder's state after the last one."""
+    def note_whole_batch(self, count: int, new: tuple[str, ...]) -> None:
+        """Announce the new messages of a batch that was stored, and store the folder's state after the last one.
+
+        `count`: how many messages the batch had.
+        """
         self._being_stored -= 1
-        self._announce(len(batch.messages), new)
+        self._announce(count, new)
         self._note_position()
 
     def reattach(self, batch: HeaderBatch) -> None:

@@ -345,7 +345,7 @@ class Follower:
         """
         if folder.is_due or self._session.is_quick is not None or not folder.may_take_whole:
             return False
-        return bool(self._backlog.remaining) and self._fetch_bodies()
+        return bool(self._backlog.remaining) and self._backlog.has_small() and self._fetch_bodies()
 
     def _process(self, folder: FolderSync) -> None:
         try:

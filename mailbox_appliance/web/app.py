@@ -108,22 +108,19 @@ RequestHandler = Callable[[Appliance, Environ, str, Mapping[str, str]], Response
 
 
 class _Router(bottle.Router):
-    """Bottle's router. It compiles the patterns of a method when the first request comes, not again for each route."""
+    """Bottle's router. It compiles the patterns when all routes were added, not again for each of them."""
 
-    _is_compiled = False
+    _is_complete = False
 
     def _compile(self, method: str) -> None:
-        if self._is_compiled:
+        if self._is_complete:
             super()._compile(method)
 
-    def match(self, environ: Environ) -> tuple[Any, dict[str, str]]:
-        """Return the target of the route for a request, and the values in its path. Raises HTTPError (404, 405)."""
-        if not self._is_compiled:
-            for method in self.dyna_routes:
-                super()._compile(method)
-            self._is_compiled = True
-        found: tuple[Any, dict[str, str]] = super().match(environ)
-        return found
+    def compile_all(self) -> None:
+        """Compile the patterns of all routes. Call it after the last one was added, and before the first request."""
+        self._is_complete = True
+        for method in self.dyna_routes:
+            self._compile(method)
 
 
 class App:
@@ -161,6 +158,7 @@ class App:
         self._add_route("GET", f"{API_PREFIX}/oauth/callback", _serve_callback)
         if assistants is not None:
             self._add_route("POST", MCP_PATH, self._mcp_handler(assistants))
+        self._router.compile_all()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request, as WSGI defines (PEP 3333)."""

@@ -30,7 +30,7 @@ from mailbox_appliance.store.search import Search, SearchLimits
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.parse_child import BoundedReader
 from tests.servers.fake_clock import FakeClock
-from tests.store.mail import MORNING, Mailbox, parsed
+from tests.store.mail import MORNING, Mailbox, fetched, parsed
 
 EVERYTHING = MessageFilter()
 SAID = "an and ant anthem antler red reed reeds rose rosemary over overt oven a1 a2 to be"
@@ -408,3 +408,16 @@ def test_words_and_labels_are_looked_up_by_steps(crowd: Crowd) -> None:
     }
     for sql, step in steps.items():
         assert [row[3] for row in crowd.store.database.rows(f"EXPLAIN QUERY PLAN {sql}")] == [step]
+
+
+def test_matches_in_mail_of_others_are_not_all_read(store: Store) -> None:
+    """Seventeen small mailboxes beside a large one that the reader does not see."""
+    stranger, own = Mailbox(store), [Mailbox(store) for _ in range(17)]
+    for start in range(0, 1500, 500):
+        messages = [(fetched(start + n + 1, after=start + n), parsed(text="invoice")) for n in range(500)]
+        store.mailbox_writer.add(stranger.folder(), messages)
+    own[3].add(1, parsed(text="invoice"))
+    ids, wanted = [box.id for box in own], MessageFilter(terms=(SearchTerm("invoice"),))
+    search = Search(store.database)
+    assert search._find_in_many(ids, wanted.terms, wanted, None, 1 << 62, 50) is None
+    assert len(search.find_numbers(ids, wanted, folders=None, before=None, limit=50)) == 1

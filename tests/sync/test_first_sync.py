@@ -151,3 +151,35 @@ def test_the_mirror_is_complete_before_the_position_is_stored(
         mirror.wait_until_equal(mail_server, user)
     assert max(counts) == _COUNT
     assert set(counts) <= {0, _COUNT}  # The other folders are empty.
+
+
+def test_large_messages_alone_do_not_keep_others_out_of_the_list(
+    mail_server: MailServer, user: str, mirror: Mirror, proxy: FaultProxy
+) -> None:
+    count = 2 * folder.FEW + 20
+    mail_server.deliver(user, *(source(f"m{number}", "the text", size=270_000) for number in range(count)))
+    with mirror.running():
+        mirror.wait_until_equal(mail_server, user)
+    fetches = [command for command in proxy.commands if command.startswith("UID FETCH")]
+    listing = [at for at, command in enumerate(fetches) if re.match(r"UID FETCH \S+[:,]\S+ .*HEADER\.FIELDS", command)]
+    bodies = [at for at, command in enumerate(fetches) if "BODYSTRUCTURE" in command and "HEADER.FIELDS" not in command]
+    assert bodies
+    assert listing[-1] < bodies[0]
+
+
+def test_a_mailbox_that_waits_for_its_turn_holds_no_messages_that_are_stored(
+    mail_server: MailServer, user: str, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[backlog._StoringBatch] = []
+    make = backlog._StoringBatch
+
+    def note(*given: object) -> backlog._StoringBatch:
+        batches.append(make(*given))  # type: ignore[arg-type]
+        return batches[-1]
+
+    monkeypatch.setattr(backlog, "_StoringBatch", note)
+    _deliver(mail_server, user)
+    with mirror.running():
+        mirror.wait_until_equal(mail_server, user)
+        assert batches
+        assert all(not each.pending.sources for each in batches)

@@ -155,7 +155,7 @@ class WorkerPool:
             return None
         with self._lock:
             self._wake_if_possible()
-            return self._until_late()
+            return self._until_late(has_worker=bool(self._idle))
 
     def stop(self, timeout: float) -> bool:
         """Let each worker finish its request, and drop the requests that wait. Returns whether all workers ended within
@@ -204,7 +204,7 @@ class WorkerPool:
 
     def _wait(self, wake: threading.Lock) -> None:
         """Wait until this worker is called, or until waiting requests may start because a running one is late."""
-        seconds = self._until_late()
+        seconds = self._until_late(has_worker=True)
         self._idle.append(wake)
         self._lock.release()
         try:
@@ -226,12 +226,18 @@ class WorkerPool:
     def _may_start(self) -> bool:
         return bool(self._queue) and self._called + len(self._prompt()) < _MOST_PROMPT
 
-    def _until_late(self) -> float | None:
-        """Return for how many seconds waiting requests cannot start; None if there are none, or no end is known."""
+    def _until_late(self, *, has_worker: bool) -> float | None:
+        """Return for how many seconds waiting requests cannot start; None if there are none, or no end is known.
+
+        `has_worker`: whether a worker is free. A request that has just become late lets it start at once.
+        """
         if self._queue and self._called:
             return LATE  # after which the called worker has started
-        prompt = self._prompt() if self._queue else []
-        return max(0.0, min(prompt) + LATE - time.monotonic()) if prompt else None
+        if not self._queue:
+            return None
+        if prompt := self._prompt():
+            return max(0.0, min(prompt) + LATE - time.monotonic())
+        return 0.0 if has_worker else None
 
     def _prompt(self) -> list[float]:
         """Return when the requests started that run now and are not late."""
