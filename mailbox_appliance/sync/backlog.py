@@ -75,7 +75,7 @@ class Backlog:
             self._waiting.clear()
 
     def has_small(self) -> bool:
-        """Whether the next message without a body is small, so that fetching it tells how quick the server is."""
+        """Whether the next message without a body is small, so that fetching it shows how quick the server is."""
         return self._find_current() is not None and self._waiting[0][1] <= LARGE_MESSAGE
 
     def step(self) -> bool:
