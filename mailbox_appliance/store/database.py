@@ -99,8 +99,8 @@ class _LogSync:
     """Writes the log to the disk. Threads that wait at the same time share one sync.
 
     The handle is not SQLite's. SQLite locks the database and the index of the log, but never the log itself, so closing
-    the handle drops no lock (decision 024). It stays open, since Linux reports a failed write only to those who had the file
-    open then.
+    the handle drops no lock (decision 024). It stays open, since Linux reports a failed write only to those who had the
+    file open then.
     """
 
     def __init__(self) -> None:
