@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from concurrent.futures import wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from mailbox_appliance.appliance import Appliance
@@ -26,6 +26,7 @@ from mailbox_appliance.operations.message_input import ForwardEmailRequest, Send
 from mailbox_appliance.operations.operation import MAIL_LIMIT, Caller, IdempotencyKey, RequestHash, operation
 from mailbox_appliance.operations.prepare import PreparedMessage, prepare_forward, prepare_message, sending_quotas
 from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.store.store import Store
 
 #: Seconds that a response waits until the sent draft is removed.
 _DRAFT_REMOVAL_SECONDS = 5.0
@@ -129,45 +130,41 @@ def _submit(
     preparation: AbstractContextManager[PreparedMessage],
 ) -> OperationResult[Delivery | LegacySendResult]:
     """Return the delivery of an idempotency key; if there is none yet, enter `preparation`, accept and wait."""
-    try:
-        return _accept_and_wait(appliance, caller, account, key, request_hash, preparation)
-    except Problem:
-        appliance.store.database.wait_until_durable()  # the error may name another operation
-        raise
-
-
-def _accept_and_wait(
-    appliance: Appliance,
-    caller: Caller,
-    account: Account,
-    key: str,
-    request_hash: str,
-    preparation: AbstractContextManager[PreparedMessage],
-) -> OperationResult[Delivery | LegacySendResult]:
     store, credential = appliance.store, caller.required_credential
     earlier = store.legacy_keys.find(credential.id, key, request_hash)
     if earlier is not None:
         return OperationResult(earlier.data, earlier.warnings, is_replayed=True, status=earlier.status)
-    accepted, row = store.deliveries.find_replay(credential.id, key, request_hash), None
-    if accepted is None:
-        try:
-            with preparation as prepared:
-                accepted = store.deliveries.accept(
-                    _new_delivery(appliance, caller, account, key, request_hash, prepared)
-                )
-                # Two requests with one key have each composed a message, and only one is sent.
-                row = prepared.message.row if accepted.is_new else None
-        except Problem:
-            # Another request with the same key may have been quicker, and has locked or sent the draft.
-            accepted = store.deliveries.find_replay(credential.id, key, request_hash)
-            if accepted is None:
-                raise
-        if accepted.is_new:
-            _publish_accepted(appliance, accepted.delivery)
+    with _durable_errors(store):
+        accepted, row = store.deliveries.find_replay(credential.id, key, request_hash), None
+        if accepted is None:
+            try:
+                with preparation as prepared:
+                    accepted = store.deliveries.accept(
+                        _new_delivery(appliance, caller, account, key, request_hash, prepared)
+                    )
+                    # Two requests with one key have each composed a message, and only one is sent.
+                    row = prepared.message.row if accepted.is_new else None
+            except Problem:
+                # Another request with the same key may have been quicker, and has locked or sent the draft.
+                accepted = store.deliveries.find_replay(credential.id, key, request_hash)
+                if accepted is None:
+                    raise
+    if accepted.is_new:
+        _publish_accepted(appliance, accepted.delivery)
     if accepted.is_shown:
         store.database.wait_until_durable()
         return OperationResult(accepted.delivery, accepted.warnings)
     return _wait_for_outcome(appliance, caller, accepted, row)
+
+
+@contextmanager
+def _durable_errors(store: Store) -> Iterator[None]:
+    """Context manager: if an error of the block names another delivery, that one is on the disk first."""
+    try:
+        yield
+    except Problem:
+        store.database.wait_until_durable()
+        raise
 
 
 def _new_delivery(

@@ -498,7 +498,8 @@ class Search:
                 return None
         fit = " AND ".join(fits)
         if not terms:
-            return self._find_among_newest(fit, values, below, limit)
+            newest = f"SELECT m.number, {fit} FROM messages m {_PLACE_OF_MESSAGE} WHERE m.number < ?"
+            return self._fill_page(f"{newest} ORDER BY m.number DESC LIMIT ?", values, below, limit)
         match = search.match_expression(terms, (), self._prefixes.expand)
         if match is None:
             return []
@@ -507,13 +508,6 @@ class Search:
             f" {_PLACE_OF_MESSAGE} WHERE x.message_index MATCH ? AND x.rowid < ? ORDER BY x.rowid DESC LIMIT ?"
         )
         return self._fill_page(sql, (*values, match), below, limit)
-
-    def _find_among_newest(self, fit: str, values: Sequence[object], below: int, limit: int) -> list[int] | None:
-        sql = (
-            f"SELECT m.number, {fit} FROM messages m {_PLACE_OF_MESSAGE}"
-            " WHERE m.number < ? ORDER BY m.number DESC LIMIT ?"
-        )
-        return self._fill_page(sql, values, below, limit)
 
     def _fill_page(self, sql: str, values: Sequence[object], below: int, limit: int) -> list[int] | None:
         """Return the first numbers that fit; None if too few of the newest do, as among much mail of other people.

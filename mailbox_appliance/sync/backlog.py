@@ -21,8 +21,6 @@ BATCH_COUNT = 200
 BATCH_BYTES = 3 << 20
 LARGE_COUNT = 20  # Large messages share one transaction while their texts stay within BATCH_BYTES.
 _LISTED = 2000  # looked up at once
-
-
 _MOST_UNDER_WAY = 2  # batches that are parsed or stored, beside the one that is fetched
 
 

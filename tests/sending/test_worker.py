@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import apsw
 import msgspec
@@ -462,3 +463,24 @@ def test_a_message_joins_one_by_its_subject_that_waits_to_be_shown(
         for subject in ("Budget", "Re: Budget")
     )
     assert second["threadId"] == first["threadId"]
+
+
+def test_a_conflict_names_only_a_delivery_that_is_on_the_disk(patient: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, key = patient.desk.appliance.store, a_key()
+    begun, ended = threading.Event(), threading.Event()
+    enter_phases = store.deliveries.enter_phases
+
+    def hold(*given: Any, **named: Any) -> bool:
+        begun.set()
+        assert ended.wait(10)
+        return enter_phases(*given, **named)
+
+    monkeypatch.setattr(store.deliveries, "enter_phases", hold)
+    first = patient.desk.begin(patient.account, a_message(subject="One"), key)
+    assert begun.wait(10)
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    assert patient.desk.send(patient.account, a_message(subject="Another"), key).status == 409
+    assert synced
+    ended.set()
+    assert first.result(10).data["status"] == "succeeded"

@@ -186,8 +186,8 @@ def test_a_read_can_wait_for_what_it_saw(database: Database, disk: Disk) -> None
         assert disk.waiting.wait(10)
         assert database.value("SELECT count(*) FROM t") == 1
         reading = pool.submit(database.wait_until_durable)
-        time.sleep(0.05)
-        assert not reading.done()
+        with pytest.raises(TimeoutError):
+            reading.result(0.05)
         disk.go_on.set()
         writing.result(10)
         reading.result(10)
@@ -530,36 +530,20 @@ def test_a_log_that_cannot_be_opened_once_is_synced_the_next_time(
     def refuse(*_: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    def write() -> None:
-        with database.transaction(durable=True):
-            database.change("INSERT INTO t (b) VALUES ('x')")
-
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", refuse)
         with pytest.raises(apsw.IOError, match="Too many"):
-            write()
-    write()
+            write(database)
+    write(database)
     database.close()
 
 
-def test_a_database_that_closes_writes_what_is_waited_for(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced = os.fsync
-    begun, ended = threading.Event(), threading.Event()
-
-    def sync_slowly(handle: int) -> None:
-        begun.set()
-        ended.wait(10)
-        synced(handle)
-
-    def write() -> None:
-        with database.transaction(durable=True):
-            database.change("INSERT INTO t (b) VALUES ('x')")
-
-    monkeypatch.setattr(os, "fsync", sync_slowly)
+def test_a_database_that_closes_writes_what_is_waited_for(database: Database, disk: Disk) -> None:
+    disk.hold()
     with ThreadPoolExecutor(2) as beside:
-        writing = beside.submit(write)
-        assert begun.wait(10)
+        writing = beside.submit(write, database)
+        assert disk.waiting.wait(10)
         closing = beside.submit(database.close)
-        ended.set()
+        disk.go_on.set()
         assert closing.result(10)
         writing.result(10)
