@@ -16,6 +16,7 @@ from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.concurrency import WorkerLimits
 from mailbox_appliance.errors import LogInsBusy, ServersBusy, WorkersBusy
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, DeliveryScheduled, DeliverySettled, Events
+from mailbox_appliance.feed.waiting import WaitingReaders
 from mailbox_appliance.jobs.daily_backup import DailyBackup, DiskSpaceWatch
 from mailbox_appliance.jobs.licence_check import LicenceCheck
 from mailbox_appliance.jobs.memory_trim import MemoryTrimmer
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 SETUP_CODE = "setup-code"
 _RETRY_AFTER = 5
 _HTTPS_SETTINGS = ("server.https", "server.https_port", "server.https_host", "server.hsts_days")
+_CLEANUP_SETTINGS = ("store.keep_phases_days", "sync.cache_mib", "events.keep_days", "events.keep_count")
 # A password takes some hundredths of a second.
 _HASHING_RETRY_AFTER = 1
 _SYNC_STOP_SECONDS = 2.0
@@ -164,6 +166,8 @@ class Appliance:
             MemoryTrimmer(self.events),
         )
         self.sync = Supervisor(self.store, self.logins, self.settings, self.events, self.clock)
+        #: Requests and streams that wait for events.
+        self.readers = WaitingReaders(self.store)
         self.started_at = self.clock.monotonic()
         #: Limits the requests that wait, so that reading is never delayed.
         self.worker_limits = WorkerLimits(workers, waiting)
@@ -181,7 +185,7 @@ class Appliance:
             logs.set_level(self.settings.text("log.level"))
         if now["sync.poll_interval"] != before["sync.poll_interval"]:
             self.sync.wake_all()
-        if any(now[name] != before[name] for name in ("store.keep_phases_days", "sync.cache_mib")):
+        if any(now[name] != before[name] for name in _CLEANUP_SETTINGS):
             self.store.cleaner.apply_limits()
         if now["sending.hold_scheduled"] != before["sending.hold_scheduled"]:
             self.scheduler.wake()
@@ -200,8 +204,8 @@ class Appliance:
         return later
 
     def _cleanup_limits(self) -> CleanupLimits:
-        days, mib = (self.settings.number(name) for name in ("store.keep_phases_days", "sync.cache_mib"))
-        return CleanupLimits(timedelta(days=days), mib << 20)
+        days, mib, event_days, most_events = (self.settings.number(name) for name in _CLEANUP_SETTINGS)
+        return CleanupLimits(timedelta(days=days), mib << 20, timedelta(days=event_days), most_events)
 
     def _load_stored_settings(self) -> None:
         self.settings.use_stored(self.store.stored_settings.get_all())
@@ -215,6 +219,7 @@ class Appliance:
         self.scheduler.start()
         for job in self._jobs:
             job.start()
+        self.readers.start()
         self.sync.start()
 
     def stop_sending(self) -> None:
@@ -231,6 +236,7 @@ class Appliance:
         self.exclusive_job.cancel()
         self.store.backups.stop(0)
         self.connections.abort_all()
+        self.readers.stop()
 
     def stop(self, timeout: float = 5.0) -> None:
         """Stop all work, within about `timeout` seconds, and close the store."""
@@ -243,6 +249,7 @@ class Appliance:
         """
         self.stop_sending()
         until = time.monotonic() + timeout
+        self.readers.stop()
         self.html_readers.close()
         self.sync.stop(max(_SYNC_STOP_SECONDS, timeout / 2))
         self.sender.stop(max(0.0, until - time.monotonic()))

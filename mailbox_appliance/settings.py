@@ -208,6 +208,22 @@ OPTIONS: tuple[Option, ...] = (
         maximum=3660,
         runtime=True,
     ),
+    Option(
+        "events.keep_days",
+        30,
+        "Days for which events can be read.",
+        minimum=1,
+        maximum=3660,
+        runtime=True,
+    ),
+    Option(
+        "events.keep_count",
+        1_000_000,
+        "Maximum number of events that can be read; older ones are deleted first. A million needs about 70 MB.",
+        minimum=1000,
+        maximum=100_000_000,
+        runtime=True,
+    ),
     Option("license.issuer_public_key", "", "Ed25519 public key of the license issuer: base64 of 32 bytes, or PEM."),
     Option("license.verify_url", "", "URL (https) for the daily online check of the license; empty means none."),
 )

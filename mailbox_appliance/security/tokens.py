@@ -57,7 +57,7 @@ def _checksum(body: str) -> str:
 
 
 Prefix = Literal[
-    "mem", "ses", "key", "acc", "fld", "msg", "thr", "att", "dlv", "sch", "inv", "aud", "bak", "whk", "req"
+    "mem", "ses", "key", "acc", "fld", "msg", "thr", "att", "dlv", "sch", "inv", "aud", "bak", "whk", "evt", "req"
 ]
 
 _CROCKFORD_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -75,6 +75,11 @@ def new_id(prefix: Prefix) -> str:
     with _lock:
         # Within one millisecond, or after the clock went back, count on from the last one (ULID's monotonic rule).
         number = _last = max(millis << 80 | int.from_bytes(chance, "big"), _last + 1)
+    return f"{prefix}_{_base32(number)}"
+
+
+def id_of(prefix: Prefix, number: int) -> str:
+    """Return the ID that stands for a number below 2**128, always the same one."""
     return f"{prefix}_{_base32(number)}"
 
 

@@ -189,6 +189,8 @@ class Database:
         self._sync = _LogSync()
         self._is_closed = False
         self._kept: dict[tuple[object, ...], Row] = {}
+        #: Called after each commit, in the thread that committed.
+        self.after_commit: Callable[[], object] = lambda: None
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """Return all rows of a query."""
@@ -316,6 +318,7 @@ class Database:
             finally:
                 self._is_durable = False
                 self._kept = {}
+                self.after_commit()
 
     @contextmanager
     def block_writers(self) -> Iterator[None]:

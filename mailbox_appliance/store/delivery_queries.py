@@ -314,6 +314,13 @@ class DeliveryLists:
             raise NotFound(what="delivery operation")
         return to_delivery(row), warnings_of(row)
 
+    def find(self, operation_id: str) -> Delivery | None:
+        """Return an operation whoever may see it, or None. Deliveries that no response has named are left out."""
+        row = self._database.row(
+            f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d WHERE d.id = ? AND d.shown", (operation_id,)
+        )
+        return None if row is None else to_delivery(row)
+
     def get_sender_id(self, account_id: str, operation_id: str) -> str:
         """Return the ID of the member who submitted an operation. Raises NotFound, also before its ID was shown."""
         sql = "SELECT member_id FROM delivery_operations WHERE id = ? AND account_id = ? AND shown"

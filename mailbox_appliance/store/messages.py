@@ -263,6 +263,11 @@ class Messages:
         messages = tuple(to_message(row, contexts.get(row[0], UNSET)) for row in rows)
         return messages, page[-1] if len(numbers) > limit else None
 
+    def list_by_ids(self, message_ids: Sequence[str]) -> tuple[Message, ...]:
+        """Return the messages with these IDs, of whatever mailbox, as lists show them. Missing ones are left out."""
+        rows = self._database.rows(f"{SELECT_MESSAGES} WHERE {in_condition('m.id', message_ids)}", message_ids)
+        return tuple(map(to_message, rows))
+
     def list_labels(self, account_id: str) -> tuple[str, ...]:
         """Return the labels that people gave to messages of a mailbox, sorted, without labels of the system.
 

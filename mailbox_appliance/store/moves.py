@@ -140,17 +140,17 @@ _MOVED_AT_ONCE = 1000
 
 _DETACH = """
 UPDATE messages SET uid = NULL, gone = 1 WHERE folder = ? AND uid IN (SELECT value FROM json_each(?))"""
-_STILL_GONE = "SELECT m.number FROM json_each(?) j JOIN messages m ON m.number = j.value AND m.gone = 1"
+_STILL_GONE = "SELECT m.number FROM json_each(?) j JOIN messages m ON m.number = j.value AND m.gone > 0"
 _SELECT_GONE = """
 SELECT m.number, m.folder, m.message_id, m.size, m.internal_date FROM json_each(?) j
-  CROSS JOIN messages m INDEXED BY messages_gone ON m.account = ? AND m.message_id = j.value AND m.gone = 1
+  CROSS JOIN messages m INDEXED BY messages_gone ON m.account = ? AND m.message_id = j.value AND m.gone > 0
   WHERE coalesce(m.provider_id, '') = '' ORDER BY m.folder = ? DESC, m.number"""
 _NUMBERS_BY_PROVIDER = """
 SELECT m.provider_id, m.number FROM json_each(?) j CROSS JOIN messages m INDEXED BY messages_provider
   ON m.account = ? AND m.provider_id = j.value"""
 _GONE_NAMELESS = """
 SELECT number, folder, message_id, size, internal_date FROM messages INDEXED BY messages_gone
-  WHERE account = ? AND message_id IS NULL AND gone = 1 AND coalesce(provider_id, '') = ''"""
+  WHERE account = ? AND message_id IS NULL AND gone > 0 AND coalesce(provider_id, '') = ''"""
 _ELSEWHERE = """
 SELECT m.number, m.folder, m.message_id, m.size, m.internal_date FROM json_each(?) j
   CROSS JOIN messages m INDEXED BY messages_message_id ON m.account = ? AND m.message_id = j.value AND m.gone = 0
@@ -197,7 +197,7 @@ def evacuate_folder(database: Database, folder: int, refuge: int) -> None:
     for batch in _batches(numbers):
         with database.transaction():
             rows = [(refuge, number, folder) for number in batch]
-            sql = "UPDATE messages SET folder = ?, uid = NULL, gone = 1 WHERE number = ? AND folder = ?"
+            sql = "UPDATE messages SET folder = ?, uid = NULL, gone = 2 WHERE number = ? AND folder = ?"
             database.change_many(sql, rows)
 
 
@@ -310,7 +310,7 @@ def purge_gone(database: Database, account: int, before: Collection[int] | None)
 
 def list_gone(database: Database, account: int) -> frozenset[int]:
     """Return the row numbers of a mailbox's messages that are missing from their folder and not found yet."""
-    rows = database.rows("SELECT number FROM messages WHERE account = ? AND gone = 1", (account,))
+    rows = database.rows("SELECT number FROM messages WHERE account = ? AND gone > 0", (account,))
     return frozenset(row[0] for row in rows)
 
 

@@ -287,8 +287,8 @@ def date_condition(wanted: MessageFilter, table: str = "") -> tuple[str, tuple[i
     return " AND ".join(sql for sql, at in given if at is not None), tuple(at for _, at in given if at is not None)
 
 
-def in_condition(column: str, numbers: Sequence[int], *, not_in: bool = False) -> str:
-    """Return the SQL condition that a column is (`not_in`: is not) one of these numbers, with placeholders."""
+def in_condition(column: str, numbers: Sequence[object], *, not_in: bool = False) -> str:
+    """Return the SQL condition that a column is (`not_in`: is not) one of these values, with placeholders."""
     return f"{column} {'NOT IN' if not_in else 'IN'} ({', '.join('?' * len(numbers))})"
 
 

@@ -22,6 +22,7 @@ from mailbox_appliance.store.attachment_cache import PartCache
 from mailbox_appliance.store.audit import Audit
 from mailbox_appliance.store.backup.backups import Backups
 from mailbox_appliance.store.backup.files import remove_unfinished_backups
+from mailbox_appliance.store.changes import Changes
 from mailbox_appliance.store.credentials import ApiKeys, Credentials, LoginAttempts, OneTimeTokens
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.database import failures_as_unusable as failures_as_unusable
@@ -102,7 +103,8 @@ class Store:
         self.delivery_timelines = DeliveryTimelines(database)
         self.history = TrafficHistory(database)
         self.legacy_keys = LegacyIdempotencyKeys(database, clock)
-        self.cleaner = StoreCleaner(database, clock, self.part_cache)
+        self.changes = Changes(database)
+        self.cleaner = StoreCleaner(database, clock, self.part_cache, self.changes)
         self.backups = Backups(folder, database, key, key_file, clock)
 
     @classmethod

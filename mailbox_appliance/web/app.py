@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import bottle
@@ -16,10 +17,12 @@ import bottle
 from mailbox_appliance import logs
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Problem, Restarting
+from mailbox_appliance.feed.waiting import EventWait
 from mailbox_appliance.model.decoding import prepare_types
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import DISK_FULL_MESSAGE, is_disk_full
 from mailbox_appliance.web import console_files, http
+from mailbox_appliance.web.events import PageReader, begin_stream
 from mailbox_appliance.web.http import (
     AllowedHosts,
     Response,
@@ -34,7 +37,7 @@ from mailbox_appliance.web.http import (
 from mailbox_appliance.web.mcp import MCP_PATH, McpHandler, answer_post
 from mailbox_appliance.web.metrics import UNKNOWN_ROUTE, Metrics, ServerFigures, require_observer
 from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
-from mailbox_appliance.web.server.connection import STREAM_BODY
+from mailbox_appliance.web.server.connection import HELD_VALUE, HOLD_REQUEST, KEEP_OPEN, STREAM_BODY
 
 # --- The appliance that serves requests now. A restore replaces it while connections stay open ---
 
@@ -169,6 +172,8 @@ class App:
         try:
             with self.handle.borrow() as appliance:
                 template, response = self._answer_request(appliance, environ, request_id)
+                if response.waits_for is not None and _hold(appliance, environ, response.waits_for):
+                    return ()
                 is_logged = appliance.settings.flag("log.requests") or response.status >= 500
             if response.status == 500 and self.handle.is_paused:  # the store was closed while the request used it
                 response = _restarting_response(request_id)
@@ -187,6 +192,9 @@ class App:
         start_response(_STATUS_LINES[response.status], headers)
         if response.stream is not None:
             return _stream_body(environ, response.stream)
+        if response.events is not None and environ["REQUEST_METHOD"] != "HEAD":
+            environ[KEEP_OPEN](partial(begin_stream, appliance.readers, response.events.subscription))
+            return ()
         return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
 
     def _answer_while_restarting(self, environ: Environ, request_id: str) -> Response:
@@ -284,6 +292,17 @@ def _stream_body(environ: Environ, body: StreamedBody) -> Iterable[bytes]:
         environ[STREAM_BODY](body)
         return ()
     return body
+
+
+def _hold(appliance: Appliance, environ: Environ, wait: EventWait) -> bool:
+    """Set a request aside until there is an event for it. Returns False if it has waited long enough, or if the server
+    cannot do that.
+    """
+    until: float = environ.get(HELD_VALUE, time.monotonic() + wait.seconds)
+    if HOLD_REQUEST not in environ or until <= time.monotonic() or appliance.readers.is_stopped:
+        return False
+    environ[HOLD_REQUEST](lambda release: appliance.readers.add(PageReader(wait.subscription, until, release)), until)
+    return True
 
 
 def _restarting_response(request_id: str) -> Response:

@@ -30,6 +30,7 @@ from mailbox_appliance.errors import (
     Unverified,
     WrongMedia,
 )
+from mailbox_appliance.feed.waiting import EventStream, EventWait
 from mailbox_appliance.model.base import encode_own_text
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.deliveries import OperationResult
@@ -212,13 +213,19 @@ class StreamedBody:
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A response, encoded as bytes. `stream`: a body that is produced while it is sent, used instead of `body`."""
+    """A response, encoded as bytes.
+
+    `stream`: a body that is produced while it is sent, used instead of `body`. `events`: events to send as they happen,
+    instead of a body. `waits_for`: an event to wait for before the request is answered.
+    """
 
     status: int
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
     media_type: str = JSON
     stream: StreamedBody | None = None
+    events: EventStream | None = None
+    waits_for: EventWait | None = None
 
 
 class _SuccessEnvelope(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -226,6 +233,9 @@ class _SuccessEnvelope(msgspec.Struct, frozen=True, omit_defaults=True):
     warnings: tuple[str, ...] = ()
 
 
+EVENT_STREAM = "text/event-stream"
+#: Tells nginx to pass events on at once.
+_UNBUFFERED = (("X-Accel-Buffering", "no"),)
 _NOSNIFF, _NO_STORE = ("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store")
 _encoder = msgspec.json.Encoder(enc_hook=encode_own_text)
 
@@ -236,8 +246,12 @@ def success(status: int, answer: OperationResult[Any]) -> Response:
     """
     if isinstance(answer.data, Download):
         return _download(status, answer.data)
+    if isinstance(answer.data, EventStream):
+        return Response(status, b"", _UNBUFFERED, EVENT_STREAM, events=answer.data)
     headers = ((REPLAYED, "true"),) if answer.is_replayed else ()
-    return Response(status, _encoder.encode(_SuccessEnvelope(answer.data, answer.warnings)), headers)
+    body = _encoder.encode(_SuccessEnvelope(answer.data, answer.warnings))
+    waits_for = answer.waits_for if isinstance(answer.waits_for, EventWait) else None
+    return Response(status, body, headers, waits_for=waits_for)
 
 
 def _download(status: int, file: Download) -> Response:
@@ -315,7 +329,11 @@ def _listed_status(status: int, problem: Problem) -> tuple[int, Problem]:
 
 def headers_of(response: Response, request_id: str) -> list[tuple[str, str]]:
     """Return the header fields of a response, including length, request ID and caching."""
-    size = len(response.body) if response.stream is None else response.stream.size
+    size: int | None = len(response.body)
+    if response.events is not None:
+        size = None
+    elif response.stream is not None:
+        size = response.stream.size
     return [
         ("Content-Type", response.media_type),
         *((("Content-Length", str(size)),) if size is not None else ()),

@@ -6,11 +6,15 @@ Times about people are RFC 3339 text, times about mail are milliseconds since 19
     messages -- message_index (full text)              messages --< cached_parts --< cached_chunks
     delivery_operations --< delivery_phases, --< delivery_chores, -- delivery_messages --< delivery_chunks
     audit_events (append-only, chained by HMAC)        settings, oauth_apps, legacy_idempotency
+    changes (the journal of changes, for readers of events)
 
 `messages.id` is the ID that clients see; it stays when the message moves. `messages.number` is the row number, and the
 key of the search index: the date at the server in seconds, times 16, counted up for messages of the same second. So it
 orders messages by date. A message has no `uid` in two cases: the appliance made it and the server does not have it yet,
 or it is `gone` from its folder. A gone message is kept until every other folder has been checked for it.
+
+Only triggers write to `changes`, in the transaction of the change itself, so that no change is missing there. A message
+is told of once its body is known, as one that was created.
 """
 
 NUMBER = 5
@@ -113,7 +117,7 @@ CREATE TABLE messages (
   people TEXT NOT NULL,  -- JSON: from, to, cc, bcc, replyTo
   attachments TEXT NOT NULL DEFAULT '[]',  -- JSON: id, part, filename, mimeType, sizeBytes, contentId, disposition
   body INTEGER NOT NULL DEFAULT 1,  -- 0: at most the header was fetched, 1: complete, 2: large, read in parts
-  gone INTEGER NOT NULL DEFAULT 0,
+  gone INTEGER NOT NULL DEFAULT 0,  -- 1: not in its folder any more; 2: its folder does not exist any more either
   provider_id TEXT,  -- the provider's ID, which never changes; '': not reported yet; NULL: none
   UNIQUE (folder, uid)) STRICT;
 CREATE INDEX messages_provider ON messages (account, provider_id) WHERE provider_id IS NOT NULL;
@@ -124,7 +128,7 @@ CREATE INDEX messages_starred ON messages (account, number, folder, flags) WHERE
 CREATE INDEX messages_with_attachment ON messages (account, number, folder, flags) WHERE flags & 64 <> 0;
 CREATE INDEX messages_labeled ON messages (account, keywords, number, folder) WHERE keywords <> '[]';
 CREATE INDEX messages_unfilled ON messages (folder, number) WHERE body = 0;
-CREATE INDEX messages_gone ON messages (account, message_id) WHERE gone = 1;
+CREATE INDEX messages_gone ON messages (account, message_id) WHERE gone > 0;
 CREATE INDEX messages_account ON messages (account, number, folder, date);
 CREATE INDEX messages_date ON messages (account, date, folder);
 CREATE INDEX messages_thread ON messages (thread, number);
@@ -270,4 +274,56 @@ CREATE TRIGGER audit_events_add BEFORE INSERT ON audit_events
   BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
 CREATE TRIGGER audit_events_stay BEFORE UPDATE ON audit_events BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
 CREATE TRIGGER audit_events_remain BEFORE DELETE ON audit_events BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
+
+CREATE TABLE changes (
+  position INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000 AS INTEGER)),
+  kind INTEGER NOT NULL,  -- see KINDS in store/changes.py; 0: the rights of some credential have changed
+  account INTEGER, subject TEXT) STRICT;  -- the mailbox's number; the ID of what has changed
+CREATE TRIGGER changes_of_new_messages AFTER INSERT ON messages WHEN new.body > 0 BEGIN
+  INSERT INTO changes (kind, account, subject) VALUES (1, new.account, new.id); END;
+-- A message is told of as moved when it is in its new folder, not while its old one is missing.
+CREATE TRIGGER changes_of_messages AFTER UPDATE OF folder, thread, flags, keywords, date, subject, snippet, people,
+  attachments, body, gone ON messages WHEN new.body > 0 AND new.gone < 2 AND (old.body = 0 OR old.gone = 2
+  OR old.folder <> new.folder OR (old.flags & 63) <> (new.flags & 63) OR old.keywords <> new.keywords
+  OR old.thread <> new.thread
+  OR old.date <> new.date OR old.subject <> new.subject OR old.snippet <> new.snippet OR old.people <> new.people
+  OR old.attachments <> new.attachments) BEGIN
+  INSERT INTO changes (kind, account, subject) VALUES (CASE WHEN old.body = 0 THEN 1
+    WHEN old.folder <> new.folder OR old.gone = 2 THEN 3 ELSE 2 END, new.account, new.id); END;
+CREATE TRIGGER changes_of_deleted_messages AFTER DELETE ON messages
+  WHEN old.body > 0 AND (SELECT status FROM accounts WHERE number = old.account) <> 'removed' BEGIN
+  INSERT INTO changes (kind, account, subject) VALUES (4, old.account, old.id); END;
+-- A delivery is told of once its ID is shown.
+CREATE TRIGGER changes_of_new_deliveries AFTER INSERT ON delivery_operations WHEN new.shown BEGIN
+  INSERT INTO changes (kind, account, subject)
+    VALUES (5, (SELECT number FROM accounts WHERE id = new.account_id), new.id); END;
+CREATE TRIGGER changes_of_deliveries AFTER UPDATE OF status, shown ON delivery_operations
+  WHEN new.shown AND (old.status <> new.status OR NOT old.shown) BEGIN
+  INSERT INTO changes (kind, account, subject)
+    VALUES (5, (SELECT number FROM accounts WHERE id = new.account_id), new.id); END;
+CREATE TRIGGER changes_of_new_accounts AFTER INSERT ON accounts BEGIN
+  INSERT INTO changes (kind, account, subject) VALUES (0, NULL, NULL), (6, new.number, new.id); END;
+CREATE TRIGGER changes_of_accounts AFTER UPDATE OF status, error_code, error_message ON accounts
+  WHEN new.status <> 'removed' AND (old.status <> new.status OR old.error_code IS NOT new.error_code
+  OR old.error_message IS NOT new.error_message) BEGIN
+  INSERT INTO changes (kind, account, subject) VALUES (6, new.number, new.id); END;
+-- Rights: readers that wait are checked again.
+CREATE TRIGGER changes_of_access AFTER UPDATE OF owner_member_id, shared_with_all, status ON accounts
+  WHEN old.owner_member_id IS NOT new.owner_member_id OR old.shared_with_all <> new.shared_with_all
+  OR (new.status = 'removed') <> (old.status = 'removed') BEGIN
+  INSERT INTO changes (kind) VALUES (0); END;
+CREATE TRIGGER changes_of_new_grants AFTER INSERT ON account_grants BEGIN
+  INSERT INTO changes (kind) VALUES (0); END;
+CREATE TRIGGER changes_of_ended_grants AFTER DELETE ON account_grants BEGIN
+  INSERT INTO changes (kind) VALUES (0); END;
+CREATE TRIGGER changes_of_ended_sessions AFTER DELETE ON sessions BEGIN
+  INSERT INTO changes (kind) VALUES (0); END;
+CREATE TRIGGER changes_of_members AFTER UPDATE OF role, status ON members
+  WHEN old.role <> new.role OR old.status <> new.status BEGIN
+  INSERT INTO changes (kind) VALUES (0); END;
+CREATE TRIGGER changes_of_api_keys AFTER UPDATE OF capabilities, supplemental_capabilities, permission_profile,
+  account_ids, revoked_at ON api_keys BEGIN
+  INSERT INTO changes (kind) VALUES (0); END;
+CREATE TRIGGER changes_of_ended_api_keys AFTER DELETE ON api_keys BEGIN
+  INSERT INTO changes (kind) VALUES (0); END;
 """

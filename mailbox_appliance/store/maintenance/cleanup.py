@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.clock import Clock, to_millis, to_timestamp
 from mailbox_appliance.store import moves
 from mailbox_appliance.store.attachment_cache import PartCache
+from mailbox_appliance.store.changes import Changes
 from mailbox_appliance.store.database import Database
 
 log = logging.getLogger(__name__)
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 #
 #     legacy_idempotency   kept until the key has expired
 #     delivery_phases      kept for `store.keep_phases_days`, and until the operation is over; its outcome stays
+#     changes              kept for `events.keep_days`, at most `events.keep_count` of them
 
 
 PHASES_KEPT = timedelta(days=90)  # the default of `store.keep_phases_days`
@@ -71,11 +73,14 @@ _MERGE_PIECES = "INSERT INTO message_index (message_index, rank) VALUES ('merge'
 class CleanupLimits:
     """Limits of stored data. `phases`: time for which the history of ended deliveries is kept.
 
-    `parts`: maximum size of the attachment cache in bytes; None: no limit.
+    `parts`: maximum size of the attachment cache in bytes; None: no limit. `changes`, `most_changes`: time for which
+    events can be read, and their maximum number.
     """
 
     phases: timedelta = PHASES_KEPT
     parts: int | None = None
+    changes: timedelta = timedelta(days=30)
+    most_changes: int = 1_000_000
 
 
 class StoreCleaner:
@@ -85,8 +90,8 @@ class StoreCleaner:
     change.
     """
 
-    def __init__(self, database: Database, clock: Clock, parts: PartCache) -> None:
-        self._database, self._clock, self._parts = database, clock, parts
+    def __init__(self, database: Database, clock: Clock, parts: PartCache, changes: Changes) -> None:
+        self._database, self._clock, self._parts, self._changes = database, clock, parts, changes
         self.get_limits: Callable[[], CleanupLimits] = CleanupLimits
         self._woken, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -130,6 +135,9 @@ class StoreCleaner:
             if found is None:
                 break
             after = found
+            self._stopping.wait(STEP_PAUSE)
+        oldest = to_millis(now - bounds.changes)
+        while not self._stopping.is_set() and self._changes.delete_some(oldest, bounds.most_changes):
             self._stopping.wait(STEP_PAUSE)
         while bounds.parts is not None and not self._stopping.is_set() and self._parts.evict_one(bounds.parts):
             self._stopping.wait(STEP_PAUSE)

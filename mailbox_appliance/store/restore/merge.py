@@ -28,7 +28,7 @@ from typing import Literal
 
 from mailbox_appliance.clock import to_millis, to_timestamp
 from mailbox_appliance.model.base import own_text
-from mailbox_appliance.store import deliveries, moves
+from mailbox_appliance.store import changes, deliveries, moves
 from mailbox_appliance.store.audit import FACT_COLUMNS
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.deliveries import DeliveryOutcome
@@ -379,6 +379,7 @@ SELECT NOT EXISTS (SELECT 1 FROM main.audit_events r JOIN present.audit_events p
   WHERE r.number <= ? AND r.mac IS NOT p.mac)"""
 _LOG_END = "SELECT name, value FROM present.meta WHERE name IN ('audit_head', 'audit_count')"
 _MISSING_LOG_ROW = "SELECT 1 FROM present.audit_events WHERE id NOT IN (SELECT id FROM main.audit_events) LIMIT 1"
+_PRESENT_CHANGES = "SELECT coalesce((SELECT seq FROM present.sqlite_sequence WHERE name = 'changes'), 0)"
 _LOG_TRIGGER = "audit_events_remain"  # the trigger that prevents deleting rows of the log
 
 
@@ -421,6 +422,7 @@ def merge_present(
     - leave_log: leave a write-ahead log of the present store untouched.
     """
     with _attach_present(database, present, key, leave_log), database.transaction(durable=True):
+        changes.begin_anew(database, int(database.value(_PRESENT_CHANGES)))
         relation, common = _find_relation(database, is_pre_restore=is_pre_restore, is_upgraded=is_upgraded)
         for name in _HTTPS_SETTINGS:
             _copy_setting(database, name)
@@ -448,6 +450,7 @@ def merge_nothing(database: Database, now: datetime, why: str = "") -> MergeResu
     `why`: the reason to report, if there is a present store that opens but cannot be merged.
     """
     with database.transaction(durable=True):
+        changes.begin_anew(database, 0)
         return _merge_blindly(database, now, why)
 
 

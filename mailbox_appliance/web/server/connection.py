@@ -23,7 +23,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,15 @@ BODY_POSTPONED = "mailbox.body_postponed"
 #: Environ key: a function that takes a body to write in pieces as the client reads; the application then returns
 #: nothing.
 STREAM_BODY = "mailbox.hand_over"
+
+#: Environ key: a function that sets the request aside; the application then returns nothing. Its arguments: a function
+#: that is called with another one, which continues the request; and a value for the application.
+HOLD_REQUEST = "mailbox.hold"
+#: Environ key, in a request that is continued: the value that was given when it was set aside.
+HELD_VALUE = "mailbox.held"
+#: Environ key: a function that keeps the response open; the application then returns nothing. Its argument is called
+#: with the `ResponseSink`, once the header is written.
+KEEP_OPEN = "mailbox.keep_open"
 
 _HEADER_ALLOWANCE = 4096  # about the bytes of a response without its body
 
@@ -129,6 +138,10 @@ class ResponseTask(WSGITask):
     close_on_finish = False
     content_length: int | None = None
     rest: "ResponseRemainder | None" = None  # the remainder that continues it
+    held_value: object = None  # of a request that was set aside
+    _held: "HeldRequest | None" = None
+    _begin_sink: "Callable[[ResponseSink], None] | None" = None
+    _sink: "ResponseSink | None" = None
     _body: "StreamedBody | None" = None
     _pieces: Iterator[bytes] = iter(())
     _size: int | None = None
@@ -153,12 +166,17 @@ class ResponseTask(WSGITask):
 
         If no memory is left for the response, send 503 instead.
         """
+        if self._sink is not None:  # it has ended
+            self.close_on_finish = self._is_last
+            return
         if self._is_streamed():
             self._continue()
             return
         try:
             super().execute()
-            if self._is_streamed():
+            if self._begin_sink is not None:
+                self._open_sink(self._begin_sink)
+            elif self._is_streamed():
                 self.content_length = self._size
                 self._continue()
         except TooBusy as busy:
@@ -170,9 +188,29 @@ class ResponseTask(WSGITask):
             self.wrote_header = True
 
     def finish(self) -> None:
-        """End the response, unless the rest of a streamed body is still to be written."""
-        if not self._is_paused():
+        """End the response, unless the rest of it is still to be written."""
+        if not self._is_paused() and self._held is None:
             super().finish()
+
+    def _hold(self, begin: "Callable[[Callable[[], None]], None]", value: object) -> None:
+        """Set the request aside, until the function that `begin` is called with is called."""
+        self._held = held = HeldRequest(self.channel, self.request, value)
+        with self.channel.requests_lock:
+            self.channel.requests.insert(1, held)
+        begin(held.release)
+
+    def _keep_open(self, begin: "Callable[[ResponseSink], None]") -> None:
+        self._begin_sink = begin
+
+    def _open_sink(self, begin: "Callable[[ResponseSink], None]") -> None:
+        self.write(b"")  # the header
+        self._is_last, self.close_on_finish = self.close_on_finish, False
+        self.rest = rest = ResponseRemainder(self)
+        self._sink = sink = ResponseSink(self.channel, is_chunked=self.chunked_response)
+        rest.hold = sink.hold
+        with self.channel.requests_lock:
+            self.channel.requests.insert(1, rest)
+        begin(sink)
 
     def _is_streamed(self) -> bool:
         return self._body is not None
@@ -215,6 +253,9 @@ class ResponseTask(WSGITask):
         environ: dict[str, Any] = super().get_environment()
         environ.pop("wsgi.file_wrapper", None)  # it would write objects that are not bytes
         environ[STREAM_BODY] = self._take_stream
+        environ[HOLD_REQUEST], environ[KEEP_OPEN] = self._hold, self._keep_open
+        if self.held_value is not None:
+            environ[HELD_VALUE] = self.held_value
         if self.request.postponed:
             environ[BODY_POSTPONED] = self.request.discarded_bytes
         if self.request.too_large:
@@ -235,6 +276,7 @@ class ResponseRemainder:
     """The rest of a streamed response. It waits in the connection's queue of requests, before the next request."""
 
     error = None
+    hold: "Hold | None" = None  # if no worker may continue it yet
 
     def __init__(self, answer: ResponseTask) -> None:
         self.answer = answer
@@ -248,9 +290,88 @@ class ResponseRemainder:
             self.answer.close()
 
 
+class Hold:
+    """Keeps the next entry in the queue of a connection from being continued, until `release` is called."""
+
+    def __init__(self, channel: Any) -> None:
+        self._channel = channel
+        self._is_released = self._is_waiting = False
+
+    def release(self) -> None:
+        """Let a worker continue. May be called from any thread, and more than once."""
+        with self._channel.requests_lock:
+            is_first, self._is_released = not self._is_released, True
+            is_waiting = self._is_waiting
+        if is_first and is_waiting:
+            self._channel.server.resume(self._channel)
+            self._channel.server.ask(self._channel)
+
+    def waits(self) -> bool:
+        """Whether the entry must wait. The caller holds the lock of the queue; `release` queues the connection."""
+        self._is_waiting = not self._is_released
+        return self._is_waiting
+
+
+class HeldRequest:
+    """A request that was set aside. It waits in the connection's queue, before the next request."""
+
+    error = None
+
+    def __init__(self, channel: Any, request: Any, value: object) -> None:
+        self.request, self.value, self.hold = request, value, Hold(channel)
+        self.version, self.headers, self.path = request.version, request.headers, request.path
+        self.release = self.hold.release
+
+    def close(self) -> None:
+        """Do nothing: the request was closed when it was set aside."""
+
+
+class ResponseSink:
+    """An open response, into which any thread writes whatever there is, until it ends it.
+
+    No function blocks: what the client has not read waits in memory, and when that is too much, `is_ready` is False.
+    """
+
+    def __init__(self, channel: Any, *, is_chunked: bool) -> None:
+        self._channel, self._is_chunked, self.hold = channel, is_chunked, Hold(channel)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client is still connected, as far as is known."""
+        return bool(self._channel.connected) and not self._channel.will_close
+
+    def is_ready(self) -> bool:
+        """Whether the client has read enough of what was written to be sent more."""
+        return not self._channel.is_ahead()
+
+    def write(self, data: bytes) -> bool:
+        """Send data, which must not be empty. Returns False if the client has disconnected, or no memory is left."""
+        if not self.is_open:
+            return False
+        framed = b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data
+        try:
+            self._channel.make_room(len(framed), waits=False)
+            self._channel.write_soon(framed)
+        except (ClientDisconnected, TooBusy):
+            return False
+        if self._channel.total_outbufs_len or self._channel.will_close:
+            self._channel.server.ask(self._channel)
+        return True
+
+    def end(self) -> None:
+        """End the response. May be called more than once."""
+        self.hold.release()
+
+
 def create_task(channel: Any, request: Any) -> ResponseTask:
     """Return the task for a queued entry: a new task for a request, the existing one for a `ResponseRemainder`."""
-    return request.answer if isinstance(request, ResponseRemainder) else ResponseTask(channel, request)
+    if isinstance(request, ResponseRemainder):
+        return request.answer
+    if isinstance(request, HeldRequest):
+        task = ResponseTask(channel, request.request)
+        task.held_value = request.value
+        return task
+    return ResponseTask(channel, request)
 
 
 # --- The connection ---
@@ -294,6 +415,7 @@ class HttpConnection(HTTPChannel):
     sendbuf_len: int
     lingers = False  # close only after the client had time to read the response
     lingers_until: float | None = None
+    held = False  # the next entry in the queue waits for its `Hold`
     paused = False  # a request waits until the client has read enough of the earlier responses
     promised = 0  # bytes of the current response that are not written yet
     drained = 0
@@ -327,7 +449,7 @@ class HttpConnection(HTTPChannel):
         While that is so, the loop must ask the connection in each pass whether it wants to read or write, because the
         worker can change that.
         """
-        return bool(self.requests) and not self.paused
+        return bool(self.requests) and not self.paused and not self.held
 
     def owes(self) -> bool:
         """Whether a complete request is still to be answered, or part of a response still to be sent."""
@@ -409,7 +531,7 @@ class HttpConnection(HTTPChannel):
 
     def service(self) -> None:
         """Answer the first queued request. Called in a worker thread."""
-        request, self.rested = self.requests[0], math.inf
+        request, self.rested, self.held = self.requests[0], math.inf, False
         try:
             super().service()
         finally:
@@ -475,8 +597,12 @@ class HttpConnection(HTTPChannel):
     def pauses(self) -> bool:
         """Return whether the next request must stay queued until the client has read enough of the earlier responses.
 
-        The loop starts it then.
+        The loop starts it then. A request that is held stays queued until it is released.
         """
+        hold: Hold | None = getattr(self.requests[0], "hold", None) if self.requests else None
+        self.held = hold is not None and hold.waits()
+        if self.held:
+            return True
         with self.outbuf_lock:
             self.paused = self.connected and self.is_ahead()
             return self.paused

@@ -48,6 +48,11 @@ class SocketSelector(dict[int, Any]):
         if self._registered.pop(descriptor, 0):
             self._selector.unregister(descriptor)
 
+    def ask(self, descriptor: int | None) -> None:
+        """Ask this connection in the next turn whether it wants to read or write."""
+        if descriptor is not None:
+            self._to_update.add(descriptor)
+
     def poll(self, timeout: float) -> None:
         """Wait at most `timeout` seconds for events, then call the read and write handlers of the sockets that are
         ready.

@@ -339,6 +339,12 @@ class HttpListener(TcpWSGIServer):
         """Queue the next request of a connection whose client has now read enough."""
         super().add_task(task)
 
+    def ask(self, channel: HttpConnection) -> None:
+        """Make the loop ask a connection whether it wants to read or write, after a thread that is no worker changed
+        that.
+        """
+        self.pull_trigger(lambda: self._selector.ask(channel._fileno))
+
     def pull_trigger(self, thunk: Callable[[], None] | None = None) -> None:
         """Wake the loop. `thunk`: a function to run in the loop's thread.
 

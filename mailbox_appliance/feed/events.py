@@ -1,0 +1,94 @@
+"""What a credential sees of the journal of changes, and how each change is shown.
+
+Rights are those of now, not of the time of the change, and so is what is shown of it. So an event shows nothing that
+its reader could not read elsewhere at the same moment.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from mailbox_appliance import permissions
+from mailbox_appliance.clock import from_millis, to_timestamp
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.model.base import Wire
+from mailbox_appliance.model.changes import AccountState, Event, EventType, FailedBackup, Vanished
+from mailbox_appliance.model.members import Capability
+from mailbox_appliance.store.changes import Change, ChangeFilter
+from mailbox_appliance.store.credentials import FoundCredential
+from mailbox_appliance.store.store import Store
+
+_MAIL: frozenset[EventType] = frozenset(
+    {"message.created", "message.updated", "message.moved", "message.deleted", "delivery.updated"}
+)
+_BACKUPS: frozenset[EventType] = frozenset({"backup.finished", "backup.failed"})
+_ACCOUNTS: frozenset[EventType] = frozenset({"account.updated"})
+
+
+def visible_changes(
+    store: Store,
+    found: FoundCredential,
+    *,
+    is_private: bool,
+    types: Collection[EventType] = (),
+    account_ids: Collection[str] | None = None,
+) -> ChangeFilter:
+    """Return the filter for the changes that a credential sees now.
+
+    `is_private`: whether nobody else can read the connection, which lists of backups require. `types`: only these types
+    of events; empty: all. `account_ids`: only events of these mailboxes; None: all. Raises NotFound if one of them is
+    out of reach.
+    """
+    reached = frozenset(account.id for account in permissions.reachable_accounts(store, found))
+    if account_ids is not None and not reached.issuperset(account_ids):
+        raise NotFound(what="mailbox")
+    seen = _ACCOUNTS
+    if Capability.MAIL_READ in permissions.effective_capabilities(found):
+        seen |= _MAIL
+    if found.kind == "session" and found.member.role == "admin" and is_private and account_ids is None:
+        seen |= _BACKUPS
+    return ChangeFilter(
+        types=seen.intersection(types) if types else seen,
+        account_ids=reached if account_ids is None else reached.intersection(account_ids),
+        member_id=found.member.id,
+    )
+
+
+def to_events(store: Store, changes: Sequence[Change]) -> list[Event]:
+    """Return changes as their readers get them, with the data of now."""
+    messages = _messages(store, [c.subject for c in changes if c.type and c.type.startswith("message.")])
+    return [
+        Event(
+            position=store.changes.to_position(change.position),
+            id=store.changes.event_id(change.position),
+            type=change.type,
+            at=to_timestamp(from_millis(change.at)),
+            account_id=change.account_id,
+            data=_data_of(store, change, messages),
+        )
+        for change in changes
+        if change.type is not None
+    ]
+
+
+def _messages(store: Store, ids: Sequence[str]) -> Mapping[str, Wire]:
+    return {message.id: message for message in store.messages.list_by_ids(ids)} if ids else {}
+
+
+def _data_of(store: Store, change: Change, messages: Mapping[str, Wire]) -> Wire:
+    vanished = Vanished(id=change.subject)
+    match change.type:
+        case "message.deleted":
+            return vanished
+        case "delivery.updated":
+            return store.delivery_lists.find(change.subject) or vanished
+        case "account.updated":
+            try:
+                account = store.accounts.get(change.subject)
+            except NotFound:
+                return vanished
+            return AccountState(id=account.id, status=account.status, error=account.error)
+        case "backup.finished":
+            return next((one for one in store.backups.list() if one.id == change.subject), None) or vanished
+        case "backup.failed":
+            return FailedBackup(reason=change.subject)
+        case _:
+            return messages.get(change.subject, vanished)

@@ -1,0 +1,110 @@
+"""Operations on events: a page of them, which can be waited for, and a stream."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import Invalid
+from mailbox_appliance.feed.events import to_events, visible_changes
+from mailbox_appliance.feed.waiting import EventStream, EventWait, Subscription
+from mailbox_appliance.model.changes import EventPage, EventType, list_event_types
+from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.operations.operation import Caller, Limit, operation
+
+Position = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=60,
+        description="Position: `nextPosition`, or the `position` of the last event that you have handled. Without it,"
+        " only events from now on.",
+    ),
+]
+Types = Annotated[
+    str, Meta(max_length=500, description="Only these types of events, separated by commas. Without it, all types.")
+]
+OnlyMailbox = Annotated[str, Meta(max_length=200, description="Only events of this mailbox.")]
+Wait = Annotated[
+    int, Meta(ge=0, le=30, description="Seconds to wait for an event if there is none yet. The answer comes with it.")
+]
+LastEventId = Annotated[
+    str, Meta(min_length=1, max_length=60, description="As `after`; browsers send it when they connect again.")
+]
+
+
+@operation()
+def list_events(
+    appliance: Appliance,
+    caller: Caller,
+    after: Position | None = None,
+    types: Types | None = None,
+    account_id: OnlyMailbox | None = None,
+    limit: Limit = 50,
+    wait: Wait = 0,
+) -> OperationResult[EventPage]:
+    """List events.
+
+    Returns what has changed after a position, in order, without gaps and doubles: messages and deliveries in mailboxes
+    that you may read, the state of your mailboxes, and for administrators' sessions backups. Rights and data are those
+    of now. A message that moved or was flagged is never `message.created` again. Positions only grow; they stay valid
+    over restarts. Events are kept for 30 days (setting `events.keep_days`).
+
+    With `reset`, events before `nextPosition` are lost to you: read the lists anew, and go on from there. This happens
+    after a restore, and if you come too late.
+    """
+    read = _subscribe(appliance, caller, after, types, account_id)
+    store = appliance.store
+    if read.is_reset:
+        return OperationResult(EventPage(items=(), next_position=store.changes.to_position(read.after), reset=True))
+    changes, end = store.changes.read(read.after, read.seen, limit)
+    page = EventPage(items=tuple(to_events(store, changes)), next_position=store.changes.to_position(end), reset=False)
+    waits_for = EventWait(read.starting_at(end), wait) if wait and not changes else None
+    return OperationResult(page, waits_for=waits_for)
+
+
+@operation()
+def stream_events(
+    appliance: Appliance,
+    caller: Caller,
+    after: Position | None = None,
+    last_event_id: LastEventId | None = None,
+    types: Types | None = None,
+    account_id: OnlyMailbox | None = None,
+) -> EventStream:
+    """Stream events.
+
+    Sends events as they happen, as server-sent events (WHATWG HTML 9.2): `id` is the position, `event` the type, `data`
+    the event as lists show it. A comment is sent every 15 seconds. An event `reset` says that earlier events are lost:
+    its `data` has `nextPosition`. The stream ends when your access ends; connect again to go on where it stopped.
+    """
+    return EventStream(_subscribe(appliance, caller, last_event_id or after, types, account_id))
+
+
+def _subscribe(
+    appliance: Appliance, caller: Caller, after: str | None, types: str | None, account_id: str | None
+) -> Subscription:
+    changes = appliance.store.changes
+    start = changes.end() if after is None else changes.from_position(after)
+    found = caller.required_credential
+    wanted, accounts = _read_types(types), None if account_id is None else frozenset({account_id})
+    is_private = caller.origin.is_private
+    seen = visible_changes(appliance.store, found, is_private=is_private, types=wanted, account_ids=accounts)
+    return Subscription(
+        appliance.store,
+        found,
+        is_private=is_private,
+        types=wanted,
+        account_ids=accounts,
+        after=changes.end() if start is None else start,
+        is_reset=start is None,
+        seen=seen,
+    )
+
+
+def _read_types(given: str | None) -> frozenset[EventType]:
+    known = {str(one): one for one in list_event_types()}
+    names = [] if given is None else [name.strip() for name in given.split(",")]
+    if unknown := [name for name in names if name not in known]:
+        raise Invalid.at("types", f"`{unknown[0][:60]}` is no type of event. There are: {', '.join(known)}.")
+    return frozenset(known[name] for name in names)

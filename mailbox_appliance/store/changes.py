@@ -1,0 +1,188 @@
+"""The journal of changes, which readers of events follow: pages of it, its beginning and end, and its size.
+
+Triggers write it in the transaction of each change (`formats/format_5.py`), so it has neither gaps nor doubles. It
+names what has changed; what readers are shown is read when they ask, so it is never older than the event.
+
+A position is a number that only grows, with the mark of its store. A restore makes a new mark, since the mirror has
+then changed as a whole: whoever comes with an earlier position must read the lists anew. So must readers of positions
+that were deleted because they were too old, or too many.
+"""
+
+import json
+import secrets
+from dataclasses import dataclass
+
+from mailbox_appliance.errors import Invalid
+from mailbox_appliance.model.changes import EventType, list_event_types
+from mailbox_appliance.security.tokens import id_of
+from mailbox_appliance.store.database import Database
+
+#: The types of events by their numbers in the column `kind`, beginning with 1. 0 stands for changed rights.
+KINDS: tuple[EventType, ...] = list_event_types()
+#: The row that tells readers that wait to check what they may read. It is not shown.
+RIGHTS = 0
+_NUMBERS = {kind: number for number, kind in enumerate(KINDS, start=1)}
+_WINDOW = 20_000  # rows that one statement reads, so that it never takes long
+_DELETED_AT_ONCE = 5000
+
+_MARK, _FLOOR = "changes_mark", "changes_floor"
+_PUT = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+_END = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)"
+# Deliveries are seen by those who see them in lists.
+_READ = """
+SELECT c.position, c.at, c.kind, a.id, c.subject FROM changes c LEFT JOIN accounts a ON a.number = c.account
+  WHERE c.position > :after AND c.position <= :until AND c.kind IN (SELECT value FROM json_each(:kinds))
+  AND (c.account IS NULL OR c.account IN (
+    SELECT number FROM accounts WHERE id IN (SELECT value FROM json_each(:accounts))))
+  AND (c.kind <> 5 OR EXISTS (SELECT 1 FROM delivery_operations d
+    WHERE d.id = c.subject AND d.shown AND (d.member_id = :member OR d.kind = 'scheduled')))
+  ORDER BY c.position LIMIT :limit"""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row of the journal.
+
+    - position: Its number.
+    - at: When it was written, in milliseconds since 1970.
+    - type: What kind of change it is; None if the rights of some credential changed.
+    - account_id: The mailbox; None for what is of no mailbox.
+    - subject: ID of what has changed; for a failed backup the reason.
+    """
+
+    position: int
+    at: int
+    type: EventType | None
+    account_id: str | None
+    subject: str
+
+
+@dataclass(frozen=True)
+class ChangeFilter:
+    """The changes that a reader sees: their types, the IDs of the mailboxes, and the member for whom deliveries are
+    visible.
+    """
+
+    types: frozenset[EventType]
+    account_ids: frozenset[str]
+    member_id: str
+
+
+class Changes:
+    """Reads the journal of changes, and keeps it within its limits."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._mark: str | None = None
+
+    @property
+    def mark(self) -> str:
+        """The mark of this store, which all its positions have. A restore changes it."""
+        if self._mark is None:
+            find = "SELECT value FROM meta WHERE name = ?"
+            self._mark = self._database.value(find, (_MARK,))
+            if self._mark is None:
+                with self._database.transaction():
+                    self._database.change("INSERT OR IGNORE INTO meta VALUES (?, ?)", (_MARK, secrets.token_hex(8)))
+                self._mark = self._database.value(find, (_MARK,))
+        return str(self._mark)
+
+    def end(self) -> int:
+        """Return the number of the last change that was ever written; 0 if there was none."""
+        return int(self._database.value(_END))
+
+    def floor(self) -> int:
+        """Return the number up to which changes were deleted. Readers must have read up to it."""
+        return int(self._database.value("SELECT value FROM meta WHERE name = ?", (_FLOOR,)) or 0)
+
+    def to_position(self, number: int) -> str:
+        """Return the position that readers are given for a number."""
+        return f"{self.mark}-{number}"
+
+    def from_position(self, position: str) -> int | None:
+        """Return the number of a position. None: changes after it are missing here, so its reader must start anew.
+
+        Raises Invalid if it is no position at all.
+        """
+        mark, _, digits = position.rpartition("-")
+        if not (mark.isalnum() and digits.isdecimal() and len(digits) < 20):
+            raise Invalid.at("after", "This is not a position. Use `nextPosition` or the `position` of an event.")
+        number = int(digits)
+        return number if mark == self.mark and self.floor() <= number <= self.end() else None
+
+    def event_id(self, number: int) -> str:
+        """Return the ID of an event, which is the same each time that it is shown."""
+        return id_of("evt", (int(self.mark, 16) << 64) | number)
+
+    def read(self, after: int, wanted: ChangeFilter, limit: int) -> tuple[tuple[Change, ...], int]:
+        """Return the next changes that a reader sees, in order, and the number after which to read on.
+
+        `after`: number of the last change that was read. That number grows although nothing is returned if the reader
+        sees none of the changes.
+        """
+        found: list[Change] = []
+        end = self.end()
+        values = {
+            "kinds": json.dumps([_NUMBERS[kind] for kind in wanted.types]),
+            "accounts": json.dumps(sorted(wanted.account_ids)),
+            "member": wanted.member_id,
+        }
+        while after < end and len(found) < limit:
+            until, missing = min(after + _WINDOW, end), limit - len(found)
+            rows = self._database.rows(_READ, values | {"after": after, "until": until, "limit": missing})
+            found += [
+                Change(number, at, KINDS[kind - 1], account, subject) for number, at, kind, account, subject in rows
+            ]
+            after = found[-1].position if len(rows) == missing else until
+        return tuple(found), after
+
+    def has_changed_rights(self, after: int) -> bool:
+        """Whether the rights of any credential may have changed after this number."""
+        sql = "SELECT 1 FROM changes WHERE position > ? AND kind = ? LIMIT 1"
+        return self._database.value(sql, (after, RIGHTS)) is not None
+
+    def record(self, kind: EventType, subject: str, account_id: str | None = None) -> None:
+        """Write a change of which no trigger knows, such as a backup. Call it inside a transaction.
+
+        `subject`: ID of what has changed; for a failed backup the reason.
+        """
+        self._database.change(
+            "INSERT INTO changes (kind, account, subject) VALUES (?, (SELECT number FROM accounts WHERE id = ?), ?)",
+            (_NUMBERS[kind], account_id, subject),
+        )
+
+    def delete_some(self, before: int, most: int) -> bool:
+        """Delete the oldest changes: those before a time (milliseconds since 1970), and those beyond `most` rows.
+
+        Deletes some thousands at once, in a transaction of its own. Returns False if none is left to delete.
+        """
+        oldest = self._database.row("SELECT position, at FROM changes ORDER BY position LIMIT 1")
+        if oldest is None:
+            return False
+        # Only the clock decides about age: the rows are in the order of their commits, and so of their times, except
+        # after the clock was set back.
+        surplus = max(0, int(self._database.value("SELECT count(*) FROM changes")) - most)
+        row = self._database.row(
+            "SELECT max(position), count(*) FROM (SELECT position, at, row_number() OVER (ORDER BY position) AS place"
+            " FROM (SELECT position, at FROM changes ORDER BY position LIMIT ?)) WHERE at < ? OR place <= ?",
+            (_DELETED_AT_ONCE, before, surplus),
+        )
+        if row is None or row[0] is None:
+            return False
+        with self._database.transaction():
+            self._database.change("DELETE FROM changes WHERE position <= ?", (row[0],))
+            self._database.change(_PUT, (_FLOOR, str(row[0])))
+        return True
+
+
+def begin_anew(database: Database, at_least: int) -> None:
+    """Make a journal whose earlier positions all count as lost, as in a restored store. Call it inside a transaction.
+
+    `at_least`: the number that the next change exceeds.
+    """
+    database.change("DELETE FROM main.changes")
+    database.change(_PUT.replace("INTO meta", "INTO main.meta"), (_MARK, secrets.token_hex(8)))
+    number = max(at_least, int(database.value(_END.replace("FROM sqlite", "FROM main.sqlite"))))
+    database.change("DELETE FROM main.sqlite_sequence WHERE name = 'changes'")
+    database.change("INSERT INTO main.sqlite_sequence (name, seq) VALUES ('changes', ?)", (number,))
+    database.change(_PUT.replace("INTO meta", "INTO main.meta"), (_FLOOR, str(number)))
