@@ -17,6 +17,7 @@ from mailbox_appliance.concurrency import WorkerLimits
 from mailbox_appliance.errors import LogInsBusy, ServersBusy, WorkersBusy
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, DeliveryScheduled, DeliverySettled, Events
 from mailbox_appliance.feed.waiting import WaitingReaders
+from mailbox_appliance.feed.webhooks import WebhookSender
 from mailbox_appliance.jobs.daily_backup import DailyBackup, DiskSpaceWatch
 from mailbox_appliance.jobs.licence_check import LicenceCheck
 from mailbox_appliance.jobs.memory_trim import MemoryTrimmer
@@ -168,6 +169,7 @@ class Appliance:
         self.sync = Supervisor(self.store, self.logins, self.settings, self.events, self.clock)
         #: Requests and streams that wait for events.
         self.readers = WaitingReaders(self.store)
+        self.webhook_sender = WebhookSender(self.store, self.settings, self.clock)
         self.started_at = self.clock.monotonic()
         #: Limits the requests that wait, so that reading is never delayed.
         self.worker_limits = WorkerLimits(workers, waiting)
@@ -220,6 +222,7 @@ class Appliance:
         for job in self._jobs:
             job.start()
         self.readers.start()
+        self.webhook_sender.start()
         self.sync.start()
 
     def stop_sending(self) -> None:
@@ -250,12 +253,13 @@ class Appliance:
         self.stop_sending()
         until = time.monotonic() + timeout
         self.readers.stop()
+        self.webhook_sender.stop(0)
         self.html_readers.close()
         self.sync.stop(max(_SYNC_STOP_SECONDS, timeout / 2))
         self.sender.stop(max(0.0, until - time.monotonic()))
         self.connections.stop(max(0.0, until - time.monotonic()))
         self.scheduler.stop(max(0.0, until - time.monotonic()))
-        for job in self._jobs:
+        for job in (*self._jobs, self.webhook_sender):
             job.stop(max(0.0, until - time.monotonic()))
 
     @property

@@ -224,6 +224,12 @@ OPTIONS: tuple[Option, ...] = (
         maximum=100_000_000,
         runtime=True,
     ),
+    Option(
+        "webhooks.allow_private",
+        False,
+        "Whether webhooks may send to this computer and to private networks, and without HTTPS there.",
+        runtime=True,
+    ),
     Option("license.issuer_public_key", "", "Ed25519 public key of the license issuer: base64 of 32 bytes, or PEM."),
     Option("license.verify_url", "", "URL (https) for the daily online check of the license; empty means none."),
 )

@@ -19,7 +19,8 @@ from mailbox_appliance.store.store import Store
 _MAIL: frozenset[EventType] = frozenset(
     {"message.created", "message.updated", "message.moved", "message.deleted", "delivery.updated"}
 )
-_BACKUPS: frozenset[EventType] = frozenset({"backup.finished", "backup.failed"})
+#: Events of no mailbox.
+BACKUP_TYPES: frozenset[EventType] = frozenset({"backup.finished", "backup.failed"})
 _ACCOUNTS: frozenset[EventType] = frozenset({"account.updated"})
 
 
@@ -44,7 +45,7 @@ def visible_changes(
     if Capability.MAIL_READ in permissions.effective_capabilities(found):
         seen |= _MAIL
     if found.kind == "session" and found.member.role == "admin" and is_private and account_ids is None:
-        seen |= _BACKUPS
+        seen |= BACKUP_TYPES
     return ChangeFilter(
         types=seen.intersection(types) if types else seen,
         account_ids=reached if account_ids is None else reached.intersection(account_ids),

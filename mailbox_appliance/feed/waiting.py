@@ -123,7 +123,7 @@ class WaitingReaders:
 
     def start(self) -> None:
         """Start the thread."""
-        self._store.database.after_commit = self._look
+        self._store.database.commit_listeners.append(self._look)
         self._thread = threading.Thread(target=self._run, name="event-readers", daemon=True)
         self._thread.start()
 

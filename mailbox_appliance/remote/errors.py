@@ -20,7 +20,7 @@ from msgspec import UNSET
 
 from mailbox_appliance.model.accounts import AccountError
 
-ServerName = Literal["imap", "smtp", "license", "oauth", "graph", "autoconfig", "dns"]
+ServerName = Literal["imap", "smtp", "license", "oauth", "graph", "autoconfig", "dns", "webhook"]
 FaultKind = Literal[
     "unreachable",
     "tls",
@@ -108,6 +108,7 @@ SERVER_NAMES: dict[ServerName, str] = {
     "graph": "Microsoft Graph",
     "autoconfig": "autoconfig",
     "dns": "DNS",
+    "webhook": "webhook's",
 }
 
 

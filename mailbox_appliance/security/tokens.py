@@ -57,7 +57,23 @@ def _checksum(body: str) -> str:
 
 
 Prefix = Literal[
-    "mem", "ses", "key", "acc", "fld", "msg", "thr", "att", "dlv", "sch", "inv", "aud", "bak", "whk", "evt", "req"
+    "mem",
+    "ses",
+    "key",
+    "acc",
+    "fld",
+    "msg",
+    "thr",
+    "att",
+    "dlv",
+    "sch",
+    "inv",
+    "aud",
+    "bak",
+    "whk",
+    "wat",
+    "evt",
+    "req",
 ]
 
 _CROCKFORD_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"

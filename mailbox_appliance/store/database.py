@@ -189,8 +189,8 @@ class Database:
         self._sync = _LogSync()
         self._is_closed = False
         self._kept: dict[tuple[object, ...], Row] = {}
-        #: Called after each commit, in the thread that committed.
-        self.after_commit: Callable[[], object] = lambda: None
+        #: Called after each commit, in the thread that committed. They must be quick, and must not raise.
+        self.commit_listeners: list[Callable[[], object]] = []
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """Return all rows of a query."""
@@ -318,7 +318,8 @@ class Database:
             finally:
                 self._is_durable = False
                 self._kept = {}
-                self.after_commit()
+                for listener in self.commit_listeners:
+                    listener()
 
     @contextmanager
     def block_writers(self) -> Iterator[None]:

@@ -27,6 +27,7 @@ from mailbox_appliance.operations import (
     settings,
     status,
     store,
+    webhooks,
 )
 from mailbox_appliance.operations.operation import Operation
 
@@ -35,6 +36,7 @@ _MESSAGE = "/accounts/{accountId}/messages/{messageId}"
 _ATTACHMENT = f"{_MESSAGE}/attachments/{{attachmentId}}"
 _DELIVERIES = "/accounts/{accountId}/delivery-operations"
 _SCHEDULED, _OAUTH = "/accounts/{accountId}/scheduled", "/accounts/oauth/{provider}"
+_WEBHOOK = "/webhooks/{webhookId}"
 _MEMBER, _BACKUP = "/admin/members/{memberId}", "/admin/backups/{backupId}"
 
 # The statuses that most endpoints share; others are in the endpoint's row.
@@ -113,6 +115,15 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/me/audit-events", "listOwnAuditEvents", audit.list_own_events, AUTH),
     Route("GET", "/events", "listEvents", events.list_events, MAIL),
     Route("GET", "/events/stream", "streamEvents", events.stream_events, MAIL, media="text/event-stream"),
+    Route("GET", "/webhooks", "listWebhooks", webhooks.list_webhooks, MAIL),
+    Route("POST", "/webhooks", "createWebhook", webhooks.create_webhook, STORED, success=201),
+    Route("GET", _WEBHOOK, "getWebhook", webhooks.get_webhook, MAIL),
+    Route("PATCH", _WEBHOOK, "updateWebhook", webhooks.update_webhook, STORED),
+    Route("DELETE", _WEBHOOK, "deleteWebhook", webhooks.delete_webhook, MAIL),
+    Route("POST", f"{_WEBHOOK}/rotate-secret", "rotateWebhookSecret", webhooks.rotate_secret, STORED),
+    Route("POST", f"{_WEBHOOK}/test", "testWebhook", webhooks.test_webhook, STORED | {422, 503}),
+    Route("POST", f"{_WEBHOOK}/replay", "replayWebhook", webhooks.replay_webhook, STORED, success=202),
+    Route("GET", f"{_WEBHOOK}/attempts", "listWebhookAttempts", webhooks.list_attempts, MAIL),
     Route("GET", "/accounts", "listAccounts", accounts.list_accounts, MAIL),
     Route("POST", "/accounts", "addAccount", accounts.add_account, MAIL | {413}, success=201),
     Route("POST", "/accounts/discover", "discoverServers", accounts.discover, MAIL | {413}),

@@ -2,31 +2,10 @@
 
 import threading
 import time
-from collections.abc import Iterator
-
-import pytest
 
 from tests.console.house import Box, House
+from tests.feed.conftest import letter
 from tests.feed.following import Stream, all_events, events
-from tests.servers.dovecot import MailServer
-
-LETTER = b"From: ann@example.org\r\nTo: bob@example.org\r\nSubject: %b\r\nMessage-ID: <%b@example.org>\r\n\r\nHello\r\n"
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[House]:
-    made = House(tmp_path_factory.mktemp("feed"), mail_server, environment={"MAILBOX_APPLIANCE_BACKUP_DAILY": "no"})
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def box(house: House) -> Box:
-    return house.connect(house.add_member("ann"), letter("first"))
-
-
-def letter(subject: str) -> bytes:
-    return LETTER % (subject.encode(), subject.encode())
 
 
 def test_a_message_that_arrives_is_changed_moved_and_deleted_is_told_of_once_each(house: House, box: Box) -> None:

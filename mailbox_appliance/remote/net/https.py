@@ -52,6 +52,7 @@ class HttpsOptions:
     - only_public: whether only public addresses are allowed, as for hosts that the operator did not configure.
     - look_up: replaces the system's name lookup.
     - limit: the largest response in bytes.
+    - cuts: whether a longer or an incomplete response is cut, and not a fault.
     """
 
     server: ServerName
@@ -60,6 +61,7 @@ class HttpsOptions:
     only_public: bool = True
     look_up: AddressLookup | None = None
     limit: int = LONGEST_ANSWER
+    cuts: bool = False
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,14 @@ def _read_response(method: str, sock: socket.socket, options: HttpsOptions, unti
     stream = _Stream(sock, until)
     response = http.client.HTTPResponse(stream, method=method)  # type: ignore[arg-type]  # it needs makefile() only
     response.begin()
-    body = response.read(options.limit + 1)
+    try:
+        body = response.read(options.limit + 1)
+    except (OSError, http.client.HTTPException):
+        if not options.cuts:
+            raise
+        body = b""
+    if options.cuts:
+        return HttpsResponse(response.status, {}, body[: options.limit])
     if len(body) > options.limit:
         raise _malformed_response(options.server, "returned a response that is too long.")
     if response.length:

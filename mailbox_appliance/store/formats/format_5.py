@@ -275,6 +275,23 @@ CREATE TRIGGER audit_events_add BEFORE INSERT ON audit_events
 CREATE TRIGGER audit_events_stay BEFORE UPDATE ON audit_events BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
 CREATE TRIGGER audit_events_remain BEFORE DELETE ON audit_events BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;
 
+CREATE TABLE webhooks (
+  id TEXT PRIMARY KEY, member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
+  url TEXT NOT NULL, types TEXT NOT NULL, account_ids TEXT,  -- JSON arrays; account_ids: NULL for every mailbox
+  include_body INTEGER NOT NULL DEFAULT 0,
+  status TEXT NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'disabled')),
+  secret TEXT NOT NULL, old_secret TEXT, old_secret_until TEXT,
+  position INTEGER NOT NULL,  -- the last change that was delivered, or need not be
+  replays INTEGER NOT NULL DEFAULT 0,  -- how often somebody set the position
+  failures INTEGER NOT NULL DEFAULT 0, failing_since INTEGER, next_at INTEGER,  -- of the event after that
+  created_at TEXT NOT NULL, last_success_at TEXT,
+  last_failure_at TEXT, last_failure_status INTEGER, last_failure_reason TEXT) STRICT;
+CREATE INDEX webhooks_member ON webhooks (member_id);
+CREATE TABLE webhook_attempts (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+  webhook TEXT NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
+  event_id TEXT NOT NULL, at TEXT NOT NULL, status INTEGER, duration_ms INTEGER NOT NULL, error TEXT) STRICT;
+CREATE INDEX webhook_attempts_webhook ON webhook_attempts (webhook, number);
 CREATE TABLE changes (
   position INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000 AS INTEGER)),
   kind INTEGER NOT NULL,  -- see KINDS in store/changes.py; 0: the rights of some credential have changed
