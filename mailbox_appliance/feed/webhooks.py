@@ -56,7 +56,8 @@ class WebhookSender:
         self._lock = threading.Lock()
         self._woken, self._stopping = threading.Event(), threading.Event()
         self._busy: set[str] = set()
-        self._seen: dict[str, tuple[int, int]] = {}  # stored position, and how far nothing is to be sent
+        # Position and replays in the store, and how far nothing is to be sent after that position.
+        self._seen: dict[str, tuple[int, int, int]] = {}
         self._has_any = True
         self._thread: threading.Thread | None = None
 
@@ -108,14 +109,18 @@ class WebhookSender:
         """Give the webhooks that have something to send to the threads. Returns the seconds until the next look."""
         end = self._store.changes.end()
         self._has_any = bool(self._store.webhooks.list())
-        for webhook_id in self._store.webhooks.list_due(end):
+        for webhook_id, position, replays in self._store.webhooks.list_due(end):
             with self._lock:
-                if webhook_id in self._busy or self._seen.get(webhook_id, (0, 0))[1] >= end:
+                if webhook_id in self._busy or self._read_up_to(webhook_id, position, replays) >= end:
                     continue
                 self._busy.add(webhook_id)
             pool.submit(self._take_turn, webhook_id)
         wait = self._store.webhooks.next_due(end)
         return _IDLE if wait is None else min(_IDLE, wait + 0.01)
+
+    def _read_up_to(self, webhook_id: str, position: int, replays: int) -> int:
+        *known, read = self._seen.get(webhook_id, (position, replays, position))
+        return read if known == [position, replays] else position
 
     def _take_turn(self, webhook_id: str) -> None:
         try:
@@ -151,8 +156,7 @@ class WebhookSender:
 
     def _start(self, webhook: StoredWebhook) -> int:
         """Return the number after which to read. Changes that were deleted are lost, and this is told."""
-        stored, seen = self._seen.get(webhook.shown.id, (webhook.position, webhook.position))
-        after = seen if stored == webhook.position else webhook.position
+        after = self._read_up_to(webhook.shown.id, webhook.position, webhook.replays)
         floor = self._store.changes.floor()
         if after >= floor:
             return after
@@ -179,7 +183,7 @@ class WebhookSender:
         if changes:
             return to_events(self._store, changes)[0], read
         with self._lock:
-            self._seen[webhook.shown.id] = webhook.position, read
+            self._seen[webhook.shown.id] = webhook.position, webhook.replays, read
         if read - webhook.position > _SEEN_AT_ONCE:
             self._store.webhooks.skip(webhook, read)
         return None

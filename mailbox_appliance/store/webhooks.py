@@ -17,7 +17,7 @@ _SELECT = """
 SELECT id, url, types, account_ids, include_body, status, created_at, last_success_at, last_failure_at,
   last_failure_status, last_failure_reason, member_id, secret, old_secret, old_secret_until, position, failures,
   failing_since, replays FROM webhooks"""
-_DUE = "SELECT id FROM webhooks WHERE status = 'active' AND position < ? AND coalesce(next_at, 0) <= ? ORDER BY next_at"
+_DUE = "SELECT id, position, replays FROM webhooks WHERE status = 'active' AND position < ? AND coalesce(next_at, 0) <= ? ORDER BY next_at"
 _NEXT = "SELECT min(next_at) FROM webhooks WHERE status = 'active' AND position < ? AND next_at > ?"
 _SURPLUS = """
 DELETE FROM webhook_attempts WHERE webhook = ?1 AND number <= (
@@ -120,10 +120,13 @@ class Webhooks:
         with self._database.transaction():
             self._database.change("DELETE FROM webhooks WHERE id = ?", (webhook_id,))
 
-    def list_due(self, end: int) -> tuple[str, ...]:
-        """Return the IDs of the webhooks that may have something to send now. `end`: number of the last change."""
+    def list_due(self, end: int) -> tuple[tuple[str, int, int], ...]:
+        """Return the webhooks that may have something to send now: ID, position, and how often that was set.
+
+        `end`: number of the last change.
+        """
         now = to_millis(self._clock.now())
-        return tuple(row[0] for row in self._database.rows(_DUE, (end, now)))
+        return tuple((row[0], row[1], row[2]) for row in self._database.rows(_DUE, (end, now)))
 
     def next_due(self, end: int) -> float | None:
         """Return the seconds until a failed webhook is tried again; None if none waits."""
