@@ -179,6 +179,7 @@ def get_status(appliance: Appliance, caller: Caller) -> OperationResult[Status]:
     - an invalid config.toml, or changes in it that need a restart
     - a program file that was replaced while the program ran
     - for an administrator's session, a crash
+    - for a session, webhooks of yours that were disabled because they failed
     """
     store = appliance.store
     is_administrator = caller.kind == "session" and caller.member.role == "admin"
@@ -193,7 +194,8 @@ def get_status(appliance: Appliance, caller: Caller) -> OperationResult[Status]:
         last_crash=UNSET if crash is None else crash,
         daily_backup=appliance.daily_backup.trouble or UNSET,
     )
-    return OperationResult(status, tuple(operator_warnings(appliance, crash)))
+    warnings = (*operator_warnings(appliance, crash), *_webhook_warnings(appliance, caller))
+    return OperationResult(status, warnings)
 
 
 @operation(access=Access.SESSION, role="admin", https=True)
@@ -240,6 +242,17 @@ def operator_warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str
         yield HELD_WARNING
     if crash is not None:
         yield crashes.warning(crash)
+
+
+def _webhook_warnings(appliance: Appliance, caller: Caller) -> Iterator[str]:
+    hooks = appliance.store.webhooks.list(caller.member.id) if caller.kind == "session" else ()
+    count = sum(one.shown.status == "disabled" and one.failures > 0 for one in hooks)
+    if count:
+        yield own_text(
+            "{count} of your webhooks were disabled, because their address failed for three days or refused events."
+            " `mailbox-appliance webhooks list` shows why; setting the status to `active` goes on.",
+            count=count,
+        )
 
 
 def _store_status(appliance: Appliance) -> StoreStatus:

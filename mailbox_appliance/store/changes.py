@@ -186,3 +186,12 @@ def begin_anew(database: Database, at_least: int) -> None:
     database.change("DELETE FROM main.sqlite_sequence WHERE name = 'changes'")
     database.change("INSERT INTO main.sqlite_sequence (name, seq) VALUES ('changes', ?)", (number,))
     database.change(_PUT.replace("INTO meta", "INTO main.meta"), (_FLOOR, str(number)))
+
+
+def skip_webhooks(database: Database) -> None:
+    """Let the webhooks of a restored store send only what changes from now on. Call it inside a transaction."""
+    sql = (
+        "UPDATE main.webhooks SET position = ?, replays = replays + 1, failures = 0, failing_since = NULL,"
+        " next_at = NULL"
+    )
+    database.change(sql, (int(database.value(_END.replace("FROM sqlite", "FROM main.sqlite"))),))

@@ -439,6 +439,7 @@ def merge_present(
         sends = merge_sends(database, now, is_forked=relation == "forked")
         if common is not None:
             _append_present_log(database, common)
+        changes.skip_webhooks(database)
         has_log = database.value(_MISSING_LOG_ROW) is None
         return MergeResult(relation == "continues", sends=sends, rights=rights, relation=relation, has_log=has_log)
 
@@ -456,6 +457,7 @@ def merge_nothing(database: Database, now: datetime, why: str = "") -> MergeResu
 
 def _merge_blindly(database: Database, now: datetime, why: str, relation: Relation | None = None) -> MergeResult:
     merge_rights.end_all_access(database)
+    changes.skip_webhooks(database)
     return MergeResult(False, why, hold_sends(database, now), relation=relation)
 
 

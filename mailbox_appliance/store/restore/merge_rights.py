@@ -3,10 +3,11 @@
     members ....... the present password; of both roles and statuses, those with fewer rights; removed members are
                     restored as suspended, without a password
     credentials ... the present sessions, API keys and pending invitations; keys that no longer exist are revoked
+    webhooks ...... those of the present store, which send what changes from now on
     mailboxes ..... the present servers and passwords; a share counts if it is in the backup and in the present store
 
 This holds if the present store is later than the backup. Otherwise all sessions end, only revoked API keys are merged,
-and everything else is as in the backup. In SQL, the restored store is `main` and the present one is `present`.
+webhooks are disabled, and everything else is as in the backup. In SQL, the restored store is `main` and the present one is `present`.
 """
 
 from collections.abc import Iterable
@@ -35,6 +36,8 @@ _CREDENTIALS_OF_PRESENT = (
          AND (session_id IS NULL OR session_id IN (SELECT id FROM main.sessions))""",
     """INSERT OR REPLACE INTO main.api_keys SELECT * FROM present.api_keys
          WHERE member_id IN (SELECT id FROM main.members)""",
+    "DELETE FROM main.webhooks",  # deletes their attempts as well
+    """INSERT INTO main.webhooks SELECT * FROM present.webhooks WHERE member_id IN (SELECT id FROM main.members)""",
     "DELETE FROM main.attempts",
     "INSERT INTO main.attempts SELECT * FROM present.attempts",
 )
@@ -97,13 +100,15 @@ def ensure_administrator(database: Database) -> None:
 
 
 def end_all_access(database: Database) -> None:
-    """End all sessions and revoke all pending invitations, password resets and console links. The caller must be in a
-    transaction.
+    """End all sessions, revoke all pending invitations, password resets and console links, and disable all webhooks.
+    The caller must be in a transaction.
 
     Used invitations and resets are kept: they show which passwords another person may know.
     """
     database.change("DELETE FROM main.sessions")
     database.change("DELETE FROM main.invitations WHERE used_at IS NULL OR kind = 'console_link'")
+    # Somebody may have deleted them since.
+    database.change("UPDATE main.webhooks SET status = 'disabled'")
 
 
 def _run_statements(database: Database, statements: Iterable[str]) -> None:
