@@ -7,6 +7,7 @@ second line.
 _PROGRAM = "mailbox-appliance"
 _MESSAGE = "msg_01jb2c3d4e5f6g7h8j9k0m1n2p"
 _DELIVERY = "dlv_01jb2c3d4e5f6g7h8j9k0m1n2p"
+_WEBHOOK = "whk_01jb2c3d4e5f6g7h8j9k0m1n2p"
 _BACKUP = "bak_01jb2c3d4e5f6g7h8j9k0m1n2p"
 
 #: The words that name a command -> its example, without the name of the program.
@@ -58,6 +59,19 @@ _EXAMPLES: dict[str, str] = {
     "attachments": f"attachments download {_MESSAGE} att_01jb2c3d4e5f6g7h8j9k0m1n2p",
     "attachments download": f"attachments download {_MESSAGE} att_01jb2c3d4e5f6g7h8j9k0m1n2p --output report.pdf",
     "attachments link": f"attachments link {_MESSAGE} att_01jb2c3d4e5f6g7h8j9k0m1n2p",
+    "events": "events follow --types message.created --state seen.txt",
+    "events list": "events list --after 5f0c1d2e3a4b5c6d-1042 --format table",
+    "events follow": "events follow --types message.created --state seen.txt",
+    "webhooks": "webhooks list --format table",
+    "webhooks list": "webhooks list --format table",
+    "webhooks show": f"webhooks show {_WEBHOOK}",
+    "webhooks create": "webhooks create --url https://example.org/hook --type message.created",
+    "webhooks update": f"webhooks update {_WEBHOOK} --enable",
+    "webhooks delete": f"webhooks delete {_WEBHOOK}",
+    "webhooks rotate-secret": f"webhooks rotate-secret {_WEBHOOK}",
+    "webhooks test": f"webhooks test {_WEBHOOK}",
+    "webhooks replay": f"webhooks replay {_WEBHOOK} --after 5f0c1d2e3a4b5c6d-1042",
+    "webhooks attempts": f"webhooks attempts {_WEBHOOK} --format table",
     # Sending
     "drafts": "drafts list --format table",
     "drafts list": "drafts list --account ada@example.org --format table",
