@@ -54,7 +54,9 @@ def visible_changes(
 
 
 def to_events(store: Store, changes: Sequence[Change]) -> list[Event]:
-    """Return changes as their readers get them, with the data of now."""
+    """Return changes as their readers get them, with the data of now. Outcomes of deliveries are on the disk then."""
+    if any(change.type == "delivery.updated" for change in changes):
+        store.database.wait_until_durable()
     messages = _messages(store, [c.subject for c in changes if c.type and c.type.startswith("message.")])
     return [
         Event(
