@@ -13,6 +13,7 @@ from mailbox_appliance.model.changes import Event, list_event_types
 from mailbox_appliance.model.messages import Message
 from mailbox_appliance.model.sync import FlagChange, ListedFolder, MessageIdentity
 from mailbox_appliance.store.changes import ChangeFilter
+from mailbox_appliance.store.messages import unpack_flags
 from mailbox_appliance.store.store import Store
 from tests.store.mail import ROLES, Mailbox, execute, fetched, parsed
 
@@ -163,10 +164,7 @@ class Walk:
         else:
             self.store.mailbox_writer.detach(number, None)
         sightings = [
-            MessageIdentity(
-                *(self.uid(), frozenset(name for bit, name in ((1, "\\Seen"), (2, "\\Flagged")) if flags & bit)),
-                *(message_id, size, from_millis(moment), None, None),
-            )
+            MessageIdentity(self.uid(), unpack_flags(flags, "[]"), message_id, size, from_millis(moment))
             for size, moment, message_id, flags in rows
         ]
         self.store.mailbox_writer.reattach(self.box.folder(target), sightings)
