@@ -17,7 +17,9 @@ _SELECT = """
 SELECT id, url, types, account_ids, include_body, status, created_at, last_success_at, last_failure_at,
   last_failure_status, last_failure_reason, member_id, secret, old_secret, old_secret_until, position, failures,
   failing_since, replays FROM webhooks"""
-_DUE = "SELECT id, position, replays FROM webhooks WHERE status = 'active' AND position < ? AND coalesce(next_at, 0) <= ? ORDER BY next_at"
+_DUE = """
+SELECT id, position, replays FROM webhooks
+  WHERE status = 'active' AND position < ? AND coalesce(next_at, 0) <= ? ORDER BY next_at"""
 _NEXT = "SELECT min(next_at) FROM webhooks WHERE status = 'active' AND position < ? AND next_at > ?"
 _SURPLUS = """
 DELETE FROM webhook_attempts WHERE webhook = ?1 AND number <= (

@@ -7,7 +7,8 @@
     mailboxes ..... the present servers and passwords; a share counts if it is in the backup and in the present store
 
 This holds if the present store is later than the backup. Otherwise all sessions end, only revoked API keys are merged,
-webhooks are disabled, and everything else is as in the backup. In SQL, the restored store is `main` and the present one is `present`.
+webhooks are disabled, and everything else is as in the backup. In SQL, the restored store is `main` and the present one
+is `present`.
 """
 
 from collections.abc import Iterable
