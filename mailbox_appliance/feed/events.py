@@ -9,9 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from mailbox_appliance import permissions
 from mailbox_appliance.clock import from_millis, to_timestamp
 from mailbox_appliance.errors import NotFound
+from mailbox_appliance.model.backups import Backup
 from mailbox_appliance.model.base import Wire
 from mailbox_appliance.model.changes import AccountState, Event, EventType, FailedBackup, Vanished
+from mailbox_appliance.model.deliveries import Delivery
 from mailbox_appliance.model.members import Capability
+from mailbox_appliance.model.messages import Message
 from mailbox_appliance.store.changes import Change, ChangeFilter
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
@@ -21,6 +24,8 @@ _MAIL: frozenset[EventType] = frozenset(
 )
 #: Events of no mailbox.
 BACKUP_TYPES: frozenset[EventType] = frozenset({"backup.finished", "backup.failed"})
+#: What `data` of an event can be.
+EVENT_DATA: tuple[type[Wire], ...] = (Message, Delivery, AccountState, Backup, FailedBackup, Vanished)
 _ACCOUNTS: frozenset[EventType] = frozenset({"account.updated"})
 
 

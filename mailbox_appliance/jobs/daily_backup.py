@@ -111,6 +111,7 @@ class DailyBackup(PeriodicTask):
     def _record_and_thin(self, made: Backup) -> None:
         with self._store.database.transaction(durable=True):
             self._store.audit.record(SYSTEM_ACTOR, "backup.create", ("backup", made.id))
+            self._store.changes.record("backup.finished", made.id)
         keep = (self._settings.number(f"backup.keep_{period}") for period in ("daily", "weekly"))
         self._store.backups.prune(self._clock.now(), *keep)
 
@@ -119,6 +120,9 @@ class DailyBackup(PeriodicTask):
         self._failed = reason.replace(f"{self._store.folder}/", "")
         self._again_at = self._clock.monotonic() + _RETRY_SECONDS
         self._events.publish(BackupFailed(self._failed))
+        # Last, since a full disk may be the reason.
+        with self._store.database.transaction():
+            self._store.changes.record("backup.failed", self._failed)
 
     def _abort_when_stopping(self, progress: Progress) -> Progress:
         def tell(what: str, done: int, total: int) -> None:

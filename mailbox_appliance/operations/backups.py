@@ -108,6 +108,7 @@ def create_backup(
         made = store.backups.create("manual", request.passphrase, progress)
     with store.database.transaction(durable=True):
         store.audit.record(caller.actor, "backup.create", ("backup", made.id))
+        store.changes.record("backup.finished", made.id)
     appliance.events.publish(BackupFinished(made.id))
     return OperationResult(made, () if made.passphrase_protected else (UNSEALED_WARNING,))
 

@@ -12,11 +12,10 @@ from mailbox_appliance.model.changes import EventPage, EventType, list_event_typ
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.operations.operation import Caller, Limit, operation
 
-Position = Annotated[
-    str,
+Position = Annotated[str, Meta(min_length=1, max_length=60)]
+After = Annotated[
+    Position,
     Meta(
-        min_length=1,
-        max_length=60,
         description="Position: `nextPosition`, or the `position` of the last event that you have handled. Without it,"
         " only events from now on.",
     ),
@@ -28,16 +27,14 @@ OnlyMailbox = Annotated[str, Meta(max_length=200, description="Only events of th
 Wait = Annotated[
     int, Meta(ge=0, le=30, description="Seconds to wait for an event if there is none yet. The answer comes with it.")
 ]
-LastEventId = Annotated[
-    str, Meta(min_length=1, max_length=60, description="As `after`; browsers send it when they connect again.")
-]
+LastEventId = Annotated[Position, Meta(description="As `after`; browsers send it when they connect again.")]
 
 
 @operation()
 def list_events(
     appliance: Appliance,
     caller: Caller,
-    after: Position | None = None,
+    after: After | None = None,
     types: Types | None = None,
     account_id: OnlyMailbox | None = None,
     limit: Limit = 50,
@@ -67,7 +64,7 @@ def list_events(
 def stream_events(
     appliance: Appliance,
     caller: Caller,
-    after: Position | None = None,
+    after: After | None = None,
     last_event_id: LastEventId | None = None,
     types: Types | None = None,
     account_id: OnlyMailbox | None = None,

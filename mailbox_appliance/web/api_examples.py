@@ -3,6 +3,7 @@
 A response has the example of its type, and a deletion the ID of the path, unless the operation is in `RESPONSES`.
 """
 
+import json
 from typing import Any
 
 _ID = "01kf8m2r4t6v8x0z2b4d6f8h0j"
@@ -140,6 +141,35 @@ _SUMMARY = {
     "accounts": 6,
     "messages": 48213,
 }
+_POSITION = "9c2f6a51d0b84e37-1048"
+_EVENT = {
+    "position": _POSITION,
+    "id": "evt_4w5xmn3m5r9rvg0000000000gr",
+    "type": "message.created",
+    "at": _NOW,
+    "accountId": _ACCOUNT,
+    "data": _LISTED,
+}
+_WEBHOOK = {
+    "id": f"whk_{_ID}",
+    "url": "https://hooks.example.org/mail",
+    "types": ["message.created", "delivery.updated"],
+    "accountIds": [_ACCOUNT],
+    "includeBody": False,
+    "status": "active",
+    "createdAt": _EARLIER,
+    "lastSuccessAt": _NOW,
+    "lastFailure": {"at": _EARLIER, "status": 502, "reason": "The answer had the status 502."},
+}
+_ATTEMPT = {
+    "id": f"wat_{_ID}",
+    "eventId": _EVENT["id"],
+    "at": _NOW,
+    "status": 204,
+    "durationMs": 87,
+    "error": None,
+}
+_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDazk0fKt5ofM="  # noqa: S105 - an example
 _PEM = "-----BEGIN {0}-----\n...\n-----END {0}-----\n"
 
 
@@ -339,8 +369,15 @@ TYPES: dict[str, Any] = {
         "arrived": [{"at": _EARLIER, "messages": 17}],
     },
     "dict": {"sending.hold_scheduled": False, "backup.daily": True, "log.level": "info"},
+    "EventPage": {"items": [_EVENT], "nextPosition": _POSITION, "reset": False},
+    "Webhook": _WEBHOOK,
+    "CreatedWebhook": {"webhook": {**_WEBHOOK, "lastSuccessAt": None, "lastFailure": None}, "secret": _SECRET},
+    "RotatedSecret": {"secret": _SECRET, "previousValidUntil": "2026-03-05T05:06:07.000Z"},
+    "WebhookAttempt": _ATTEMPT,
     "NoneType": None,
 }
+#: Events as `text/event-stream`.
+STREAM_EXAMPLE = f"id: {_POSITION}\nevent: message.created\ndata: {json.dumps(_EVENT)}\n\n"
 #: By the name of the operation, whose response differs from the example of its type.
 RESPONSES: dict[str, Any] = {
     "createMemberApiKey": {
@@ -370,6 +407,7 @@ RESPONSES: dict[str, Any] = {
     "updateDraft": _DRAFT,
     "forwardEmail": {**_DELIVERY_VALUE, "kind": "forward"},
     "removeLicense": {"id": "license", "deleted": True},
+    "testWebhook": {**_ATTEMPT, "eventId": "evt_4w5xmn3m5r9rvg0000000000gs"},
 }
 #: By the name of the operation: the response with its other status, 202.
 LATER: dict[str, Any] = {
@@ -405,6 +443,8 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "forwardEmail": {"idempotencyKey": "forward-2026-03-04"},
     "listAllDeliveries": {"status": "uncertain"},
     "getHistory": {"hours": 24},
+    "listEvents": {"after": _POSITION, "types": "message.created,message.deleted", "wait": 30},
+    "streamEvents": {"lastEventId": _POSITION, "types": "message.created"},
 }
 #: Bodies, by the name of the operation.
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -453,6 +493,9 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "restoreBackup": {"backupId": f"bak_{_ID}", "passphrase": _PASSWORD, "dryRun": True},
     "checkStore": {"full": True},
     "updateSettings": {"log.level": "info", "backup.daily": None},
+    "createWebhook": {"url": _WEBHOOK["url"], "types": _WEBHOOK["types"], "accountIds": [_ACCOUNT]},
+    "updateWebhook": {"status": "active"},
+    "replayWebhook": {"after": _POSITION},
     "updateHttps": {"enabled": True, "port": 8443},
     "setHttpsCertificate": {"certificate": _PEM.format("CERTIFICATE"), "privateKey": _PEM.format("PRIVATE KEY")},
 }

@@ -8,6 +8,8 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
+from mailbox_appliance.feed.events import EVENT_DATA
+from mailbox_appliance.feed.waiting import EventStream
 from mailbox_appliance.model.base import DESCRIBED_FIELD, Deletion, Input, Page, Wire
 from mailbox_appliance.model.deliveries import LegacySendResult
 from mailbox_appliance.model.messages import Download
@@ -38,6 +40,7 @@ def describe() -> bytes:
     schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     schema_of = dict(zip(types, schemas, strict=True))
     _describe_components(components)
+    components["Event"]["properties"]["data"]["anyOf"] = [schema_of[kind] for kind in EVENT_DATA]
     paths: dict[str, Any] = {}
     for route in ROUTES:
         path = (API_PREFIX + route.path).rstrip("/")
@@ -70,10 +73,10 @@ def describe() -> bytes:
 
 
 def _types() -> tuple[Any, ...]:
-    found: dict[Any, None] = {ErrorResponse: None}
+    found: dict[Any, None] = dict.fromkeys((ErrorResponse, *EVENT_DATA))
     for route in ROUTES:
         operation = route.operation
-        if operation.result is not Download:
+        if operation.result not in (Download, EventStream):
             found.update(dict.fromkeys(_results(operation)))
         if operation.body is not None:
             found.update(dict.fromkeys(body_types(operation.body.type)))
@@ -234,6 +237,9 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 def _responses(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     if route.operation.result is Download:
         described = {route.success: _file(route)}
+    elif route.operation.result is EventStream:
+        content = {route.media: {"schema": {"type": "string"}, "example": api_examples.STREAM_EXAMPLE}}
+        described = {route.success: {"headers": _REQUEST_ID, "content": content}}
     else:
         example = api_examples.RESPONSES.get(route.name) or _example(route, _results(route.operation)[0])
         described = {route.success: _success(route, schema_of, example)}

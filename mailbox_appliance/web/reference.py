@@ -56,6 +56,7 @@ PATH_PARAMETERS = {
     "scheduleId": ("ID of the scheduled message.", "sch_01kf8m2r4t6v8x0z2b4d6f8h0j"),
     "operationId": ("ID of the delivery.", "dlv_01kf8m2r4t6v8x0z2b4d6f8h0j"),
     "backupId": ("ID of the backup.", "bak_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+    "webhookId": ("ID of the webhook.", "whk_01kf8m2r4t6v8x0z2b4d6f8h0j"),
 }
 CALLBACK_PARAMETERS = {
     "state": "Identifies the sign-in.",
@@ -157,6 +158,19 @@ TAGS: tuple[tuple[str, str, str], ...] = (
         (
             "sendEmail previewSend forwardEmail listScheduledSends cancelScheduledSend listAllDeliveries listDeliveries"
             " getDelivery getDeliveryTimeline resolveDelivery"
+        ),
+    ),
+    (
+        "Events",
+        "Changes as they happen: pages that can be awaited, and a stream of server-sent events.",
+        "listEvents streamEvents",
+    ),
+    (
+        "Webhooks",
+        "Addresses to which events are posted, signed as Standard Webhooks define.",
+        (
+            "listWebhooks createWebhook getWebhook updateWebhook deleteWebhook rotateWebhookSecret testWebhook"
+            " replayWebhook listWebhookAttempts"
         ),
     ),
     (

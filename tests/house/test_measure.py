@@ -14,12 +14,14 @@ SAME_NOUN = {
     "api_keys",
     "audit",
     "backups",
+    "changes",
     "connection",
     "context",
     "decoding",
     "deliveries",
     "drafts",
     "errors",
+    "events",
     "files",
     "folders",
     "graph",
@@ -42,6 +44,7 @@ SAME_NOUN = {
     "stdio",
     "store",
     "tokens",
+    "webhooks",
 }
 
 

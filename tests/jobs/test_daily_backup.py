@@ -11,6 +11,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.events import BackupFailed, BackupFinished, Event
 from mailbox_appliance.model.backups import Backup
 from mailbox_appliance.settings import Value
+from mailbox_appliance.store.changes import ChangeFilter
 from tests.servers.fake_clock import FakeClock
 
 HOUR, DAY = 3600, 86_400
@@ -40,6 +41,12 @@ def told(appliance: Appliance) -> list[Event]:
     return heard
 
 
+def journal(appliance: Appliance) -> list[tuple[str | None, str]]:
+    """Return the type and subject of each event about a backup."""
+    seen = ChangeFilter(frozenset({"backup.finished", "backup.failed"}), frozenset(), "")
+    return [(one.type, one.subject) for one in appliance.store.changes.read(0, seen, 100)[0]]
+
+
 def backups(appliance: Appliance) -> tuple[Backup, ...]:
     return appliance.store.backups.list()
 
@@ -52,6 +59,7 @@ def test_once_a_day_and_after_a_restart(appliance: Appliance, clock: FakeClock, 
         assert (seconds, len(backups(appliance))) == (seconds, made)
     assert {(one.reason, one.verified) for one in backups(appliance)} == {("daily", True)}
     assert heard == [BackupFinished(one.id) for one in reversed(backups(appliance))]
+    assert journal(appliance) == [("backup.finished", one.id) for one in reversed(backups(appliance))]
     events, _ = appliance.store.audit.list(None, 2)
     assert [(e.action, e.actor.kind, e.target.id) for e in events if e.target] == [
         ("backup.create", "system", one.id) for one in backups(appliance)
@@ -98,6 +106,9 @@ def test_an_hour_after_a_failure(appliance: Appliance, clock: FakeClock, caplog:
     appliance.daily_backup.run_once()
     assert appliance.daily_backup.warning() is None
     assert isinstance(heard[-1], BackupFinished)
+    kinds, subjects = zip(*journal(appliance), strict=True)
+    assert kinds == ("backup.failed", "backup.failed", "backup.finished")
+    assert f"{subjects[0]}" in warning
 
 
 def test_a_clock_that_was_wrong(appliance: Appliance, clock: FakeClock) -> None:

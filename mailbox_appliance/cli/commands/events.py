@@ -12,7 +12,7 @@ from mailbox_appliance.cli.command_table import PAGES, Call, Given, Row, resolve
 from mailbox_appliance.cli.context import Invocation
 from mailbox_appliance.cli.groups import command, flag, group, option
 from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, read_file, require_options
-from mailbox_appliance.client.errors import INPUT, NETWORK, Failure, wrong_usage
+from mailbox_appliance.client.errors import NETWORK, Failure, wrong_usage
 from mailbox_appliance.system.files import replace_file
 
 # --- Events ---
@@ -101,7 +101,7 @@ def _read_state(file: Path) -> str | None:
     if not text:
         return None
     if not text.isprintable() or " " in text:
-        raise Failure("invalid_request", f"{file} holds no position. Delete it to begin anew.", INPUT)
+        raise wrong_usage(f"{file} does not contain a position. Delete it to start again.", "option:--state")
     return text
 
 
@@ -111,8 +111,7 @@ def _write_state(file: Path, position: str) -> None:
         written.write_text(position + "\n", encoding="ascii")
         replace_file(written, file)
     except OSError as error:
-        message = f"The position cannot be written to {file}: {error.strerror}."
-        raise Failure("file_not_written", message, INPUT) from error
+        raise wrong_usage(f"{file} cannot be saved: {error.strerror}.", "option:--state") from error
 
 
 events = group(
