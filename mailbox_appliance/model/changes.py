@@ -52,7 +52,7 @@ class EventPage(Wire, frozen=True, kw_only=True):
 
     - items: The events in order; empty if there is none yet.
     - next_position: The position to read on from. It can be later than the last event that is shown.
-    - reset: Whether events before `nextPosition` are lost to this reader, who must read the lists anew.
+    - reset: Whether events before `nextPosition` are lost to this reader, which must read the lists again.
     """
 
     items: tuple[Event, ...]
@@ -74,7 +74,7 @@ class AccountState(Wire, frozen=True, kw_only=True):
 
 
 class Vanished(Wire, frozen=True, kw_only=True):
-    """What does not exist any more.
+    """Something that no longer exists.
 
     - id: Its ID.
     """

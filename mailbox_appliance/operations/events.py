@@ -42,13 +42,15 @@ def list_events(
 ) -> OperationResult[EventPage]:
     """List events.
 
-    Returns what has changed after a position, in order, without gaps and doubles: messages and deliveries in mailboxes
-    that you may read, the state of your mailboxes, and for administrators' sessions backups. Rights and data are those
-    of now. A message that moved or was flagged is never `message.created` again. Positions only grow; they stay valid
-    over restarts. Events are kept for 30 days (setting `events.keep_days`).
+    Returns the changes after a position, in order, without gaps or duplicates: messages and deliveries in mailboxes
+    that you may read, the state of your mailboxes, and backups for administrators' sessions. Each event shows its data
+    as it is now.
 
-    With `reset`, events before `nextPosition` are lost to you: read the lists anew, and go on from there. This happens
-    after a restore, and if you come too late.
+    A message that was moved or flagged is never reported as `message.created` again. Positions only grow, and stay
+    valid across restarts. Events are kept for 30 days (setting `events.keep_days`).
+
+    If `reset` is true, events before `nextPosition` are lost to you. Read the lists again, and continue from
+    `nextPosition`. This happens after a restore, and when your position is older than the oldest event.
     """
     read = _subscribe(appliance, caller, after, types, account_id)
     store = appliance.store
@@ -72,8 +74,10 @@ def stream_events(
     """Stream events.
 
     Sends events as they happen, as server-sent events (WHATWG HTML 9.2): `id` is the position, `event` the type, `data`
-    the event as lists show it. A comment is sent every 15 seconds. An event `reset` says that earlier events are lost:
-    its `data` has `nextPosition`. The stream ends when your access ends; connect again to go on where it stopped.
+    the event as in `GET /events`. A comment is sent every 15 seconds.
+
+    An event `reset` means that earlier events are lost to you: its `data` has `nextPosition`. The stream ends when your
+    access ends. After a lost connection, send `Last-Event-ID` to continue.
     """
     return EventStream(_subscribe(appliance, caller, last_event_id or after, types, account_id))
 
@@ -103,5 +107,5 @@ def _read_types(given: str | None) -> frozenset[EventType]:
     known = {str(one): one for one in list_event_types()}
     names = [] if given is None else [name.strip() for name in given.split(",")]
     if unknown := [name for name in names if name not in known]:
-        raise Invalid.at("types", f"`{unknown[0][:60]}` is no type of event. There are: {', '.join(known)}.")
+        raise Invalid.at("types", f"`{unknown[0][:60]}` is not a type of event. Use: {', '.join(known)}.")
     return frozenset(known[name] for name in names)

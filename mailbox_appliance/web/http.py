@@ -234,7 +234,7 @@ class _SuccessEnvelope(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 EVENT_STREAM = "text/event-stream"
-#: Tells nginx to pass events on at once.
+#: Makes nginx pass events on at once instead of buffering them.
 _UNBUFFERED = (("X-Accel-Buffering", "no"),)
 _NOSNIFF, _NO_STORE = ("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store")
 _encoder = msgspec.json.Encoder(enc_hook=encode_own_text)

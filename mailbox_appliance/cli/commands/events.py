@@ -29,7 +29,7 @@ _WHICH: tuple[click.Parameter, ...] = (
     option("--types", "TYPES", f"Only these types, separated by commas: {', '.join(TYPES)}."),
     option("--account", "ID|EMAIL", "Only events of this mailbox."),
 )
-_STATE = option("--state", "FILE", "Keep the position in this file: the next start goes on where this one stopped.")
+_STATE = option("--state", "FILE", "File that keeps the position; the next start continues from it.")
 
 
 def _query(client: Any, given: Given) -> dict[str, str]:
@@ -52,7 +52,7 @@ def _render(value: Any) -> str:
 
 
 def _next(answer: Any) -> str:
-    told = "Events were lost: read the lists anew. " if answer["data"]["reset"] else ""
+    told = "Events were lost. Read the lists again. " if answer["data"]["reset"] else ""
     return f"{told}Next: --after {answer['data']['nextPosition']}\n"
 
 
@@ -87,7 +87,7 @@ def _follow(invocation: Invocation, **given: Any) -> int:
 
 def _show(invocation: Invocation, page: Mapping[str, Any]) -> None:
     if page["reset"]:
-        invocation.terminal.write_error("Events were lost: read the lists anew. The following ones are complete.\n")
+        invocation.terminal.write_error("Events were lost. Read the lists again; all later events follow.\n")
         lost = {"type": "reset", "nextPosition": page["nextPosition"]}
         invocation.terminal.write(output.json_text(lost) + "\n")
     for event in page["items"]:
@@ -121,7 +121,7 @@ events = group(
         command(
             "list",
             _list,
-            "List events.\n\nIn order. Without --after there are none yet: the answer says where to go on.",
+            "List events.\n\nIn order. Without --after, the list is empty and shows the position to continue from.",
             (
                 *_WHICH,
                 PAGES[0],
@@ -204,7 +204,7 @@ _CREATE = Row(
 _UPDATE = Row(
     "update",
     Call("PATCH", "/webhooks/{webhookId}"),
-    "Change a webhook.\n\nOptions that are not given change nothing. --enable goes on where it stopped.",
+    "Change a webhook.\n\nOptions that are not given change nothing. --enable continues where it stopped.",
     (
         _ID,
         *_SETTINGS,
