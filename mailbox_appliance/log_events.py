@@ -49,6 +49,7 @@ EVENTS: Final[Mapping[str, str]] = MappingProxyType(
         "delivery_not_recorded": "The store could not record the result of a delivery; it is tried again.",
         "disk_space_low": "The disk of the store is nearly full.",
         "disk_space_recovered": "The disk of the store has enough free space again.",
+        "event_readers_failed": "Internal error while reporting events to readers that wait.",
         "folder_refused": "The mail server refused to open a folder; it is skipped.",
         "graph_draft_left": "A draft may remain in Outlook's Drafts folder.",
         "graph_draft_not_deleted": "A draft that was not sent remains in Outlook's Drafts folder.",
@@ -147,5 +148,8 @@ EVENTS: Final[Mapping[str, str]] = MappingProxyType(
         "trigger_restore_failed": "A trigger of the database is missing or changed and could not be created again.",
         "trigger_restored": "A trigger of the database was missing or changed, and was created again.",
         "unknown_environment_setting": "A variable in the environment is not a setting.",
+        "webhook_disabled": "A webhook was disabled: its address failed for three days, or answered 410.",
+        "webhook_failed": "Internal error while sending an event to a webhook.",
+        "webhooks_failed": "Internal error while looking for events to send to webhooks.",
     }
 )

@@ -14,10 +14,20 @@ from mailbox_appliance.mailbox.attachments import MAX_FETCHED_BYTES
 from mailbox_appliance.mcp_server import limits as mcp_limits
 from mailbox_appliance.mcp_server.read_tools import _MAX_INLINE_FILE
 from mailbox_appliance.oauth import flows
-from mailbox_appliance.operations import actions, enrolment, members, message_input, operation, prepare, sessions
+from mailbox_appliance.operations import (
+    actions,
+    enrolment,
+    members,
+    message_input,
+    operation,
+    prepare,
+    sessions,
+    webhooks,
+)
 from mailbox_appliance.security import passwords
 from mailbox_appliance.settings import OPTIONS
 from mailbox_appliance.store import credentials
+from mailbox_appliance.store.webhooks import KEPT_ATTEMPTS
 from mailbox_appliance.web.server.memory import DEFAULT_BOUNDS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "reference" / "limits.md").read_text("utf-8")
@@ -56,6 +66,9 @@ ROWS: dict[str, list[float]] = {
     "recipients and attachments of one message": [mcp_limits.Limits().listed],
     "attachment inside a result (`inline`)": [_MAX_INLINE_FILE],
     "`--max-results`": [MAX_MESSAGES],
+    "wait for an event in one request": [30],
+    "webhooks of a member": [webhooks.MOST_WEBHOOKS],
+    "attempts kept of a webhook": [KEPT_ATTEMPTS],
 }
 
 

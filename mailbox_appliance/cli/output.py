@@ -162,9 +162,10 @@ def _heading(column: str) -> str:
     """Return a short column heading: `folder.name` -> FOLDER, `flags.read` -> READ, `lastSyncAt` -> LAST SYNC AT."""
     whole, _, part = column.rpartition(".")
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", part)
+    about = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", whole)
     if whole and part == "name":
         return whole.upper()
-    return spaced.upper() if whole in ("", "flags") else f"{whole} {spaced}".upper()
+    return spaced.upper() if whole in ("", "flags") else f"{about} {spaced}".upper()
 
 
 def display_width(text: str) -> int:
@@ -269,7 +270,7 @@ def page_of(answer: Any) -> Any:
 
 
 def report_beside_items(invocation: Invocation, answer: Any) -> None:
-    """Print the warnings and the next cursor of a response on stderr, one JSON line each.
+    """Print the warnings and the next cursor or position of a response on stderr, one JSON line each.
 
     Used with --format ndjson, where stdout has only items.
     """
@@ -278,6 +279,8 @@ def report_beside_items(invocation: Invocation, answer: Any) -> None:
         told.append({"warnings": warnings})
     if page and page.get("nextCursor"):
         told.append({"nextCursor": page["nextCursor"]})
+    if page and "nextPosition" in page:
+        told.append({"nextPosition": page["nextPosition"], "reset": page["reset"]})
     for one in told:
         invocation.terminal.write_error(json_text(one, unicode=False))
 

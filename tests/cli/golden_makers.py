@@ -55,6 +55,21 @@ def scheduled(stage: Stage) -> None:
     stage.values["new"] = answer["scheduleId"]
 
 
+def no_webhooks(stage: Stage) -> None:
+    """Delete all webhooks."""
+    for one in stage.ask("GET", "/webhooks"):
+        stage.ask("DELETE", f"/webhooks/{one['id']}")
+
+
+def webhook(stage: Stage) -> None:
+    """Create a webhook with an address that is refused, and attempt to send to it."""
+    no_webhooks(stage)
+    made = stage.ask("POST", "/webhooks", {"url": "https://localhost/hook", "types": ["message.created"]})
+    stage.values["hook"] = made["webhook"]["id"]
+    stage.ask("POST", f"/webhooks/{stage.values['hook']}/test")
+    stage.values["position"] = stage.ask("GET", "/events")["nextPosition"]
+
+
 def account_of_reader(stage: Stage) -> None:
     """Connect a second mailbox."""
     room_for_reader(stage)

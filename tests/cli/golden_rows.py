@@ -50,6 +50,8 @@ AS_ADA = "--email ada@example.org --password-stdin"
 DESK = "--device-name desk"
 SEND = "--to bob@example.test --subject Hello --text Hi."
 WITHOUT = "--account acc_unknown"
+LOST = "0000000000000000-1"
+HOOK = "--url https://localhost/hook --type message.created"
 
 READING = (
     Row("about",                  "",                                    "--instance http://127.0.0.1:1"),
@@ -78,6 +80,7 @@ READING = (
     Row("emails delivery-status", "{operation}",                         "dlv_unknown"),
     Row("emails timeline",        "{operation}",                         "dlv_unknown"),
     Row("emails preview",         SEND,                                  "--to nobody"),
+    Row("events list",            f"--after {LOST}",                     "--after now"),
     Row("sessions list",          "",                                    "--member mem_unknown"),
     Row("sessions show",          "{session} --member {me}",             "ses_unknown --member {me}"),
     Row("members list",           "",                                    "--limit"),
@@ -119,6 +122,16 @@ CHANGING = (
         "{operation} --account {account} --outcome failed",
         make.doubt),
     Row("scheduled release",      "",                                    "--instance nowhere"),
+    Row("webhooks create",        HOOK,                                  "--url ftp://localhost --type message.created",
+        make.no_webhooks),
+    Row("webhooks list",          "",                                    "--instance nowhere", make.webhook),
+    Row("webhooks show",          "{hook}",                              "whk_unknown", make.webhook),
+    Row("webhooks update",        "{hook} --disable",                    "{hook}", make.webhook),
+    Row("webhooks test",          "{hook}",                              "whk_unknown", make.webhook),
+    Row("webhooks attempts",      "{hook} --limit 1",                    "whk_unknown", make.webhook),
+    Row("webhooks rotate-secret", "{hook}",                              "whk_unknown", make.webhook),
+    Row("webhooks replay",        "{hook} --after {position}",           f"{{hook}} --after {LOST}", make.webhook),
+    Row("webhooks delete",        "{hook}",                              "whk_unknown", make.webhook),
     Row("accounts rename",        "{account} --display-name Work",       "acc_unknown --display-name Work"),
     Row("accounts access",        "{account} --share-with-all",          "{account} --grant mem_unknown"),
     Row("accounts map-folders",   "{account} --archive Heap",            "{account} --archive Nowhere"),
@@ -181,6 +194,7 @@ STOPPED = (
     Row("store compact",          FILES,                                 "", make.store),
     Row("store rekey",            FILES,                                 "", make.store),
     Row("store migrate",          FILES,                                 NO_SUCH, make.older_store),
+    Row("events follow",          "",                                  "--account nobody@example.test"),
     Row("serve",                  "",                                  "--port 65536", None),
     Row("demo",                   "",                                  "--port 65536", None),
 )
@@ -189,6 +203,7 @@ STOPPED = (
 SERVING = {
     "serve": ("serve --port 0 --ready-json", "", "ready"),
     "demo": ("demo", "", "Ctrl-C"),
+    "events follow": (f"events follow --types backup.failed --after {LOST}", "", "reset"),
     "mcp": ("mcp", '{"jsonrpc": "2.0", "id": 1, "method": "ping"}', "result"),
 }
 ROWS = (*READING, *CHANGING, *STOPPED)

@@ -83,7 +83,7 @@ class Stage:
 
     def surroundings_of(self, name: str) -> dict[str, str]:
         """Return the environment of a process: a client of the appliance, or one that runs next to it."""
-        if name == "mcp":
+        if name in ("mcp", "events follow"):
             return self.environment
         return {"MAILBOX_APPLIANCE_DATA_DIR": str(self.folder / name), "TMPDIR": str(self.folder)}
 

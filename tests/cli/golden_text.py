@@ -14,7 +14,7 @@ YEAR = 2024
 #: Lines and characters to keep of long output.
 _MOST_LINES, _KEPT_LINES, _LONGEST_LINE, _KEPT_OF_LINE = 120, 25, 3_000, 600
 
-_ID = re.compile(r"\b(mem|ses|key|acc|fld|msg|thr|att|dlv|sch|inv|aud|bak|req)_[0-9a-hjkmnp-tv-z]{26}\b")
+_ID = re.compile(r"\b(mem|ses|key|acc|fld|msg|thr|att|dlv|sch|inv|aud|bak|req|whk|wat|evt)_[0-9a-hjkmnp-tv-z]{26}\b")
 
 
 def _zeros(found: re.Match[str]) -> str:
@@ -27,6 +27,9 @@ _MOVES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (rf"\b(?!{YEAR}|2026-01-31)\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z",  _zeros),
     (rf"\b\w{{3}}, \d\d? \w{{3}} (?!{YEAR})\d{{4}} \d\d:\d\d:\d\d [+-]\d{{4}}", "DATE"),
     (r"\b\d{8}T\d{6}\d*Z",                                       _zeros),
+    (r"(?<=whsec_)[\w+/=]{44}",                                   "0" * 44),
+    (r"\b[0-9a-f]{16}-\d+\b",                                    "0" * 16 + "-0"),
+    (r"(durationMs\"?: )\d+",                                    r"\g<1>0"),
     # Tokens and links, the setup code, generated passphrases and passwords, fingerprints, IDs of stores.
     (r"\b(mbx[a-z]_)[0-9A-Za-z]{49}",                            lambda found: found[1] + "0" * 49),
     (r"(?<=/downloads/)[\w-]+",                                  "TOKEN"),

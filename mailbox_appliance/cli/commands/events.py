@@ -11,7 +11,7 @@ from mailbox_appliance.cli import output
 from mailbox_appliance.cli.command_table import PAGES, Call, Given, Row, resolve_account
 from mailbox_appliance.cli.context import Invocation
 from mailbox_appliance.cli.groups import command, flag, group, option
-from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, read_file, require_options
+from mailbox_appliance.cli.inputs import INPUT_OPTION, read_file, require_options
 from mailbox_appliance.client.errors import NETWORK, Failure, wrong_usage
 from mailbox_appliance.system.files import replace_file
 
@@ -72,7 +72,7 @@ def _follow(invocation: Invocation, **given: Any) -> int:
             except Failure as failure:
                 if failure.exit_code != NETWORK:
                     raise
-                invocation.terminal.write_error(f"{failure.message} Trying again in {pause:.0f} seconds.\n")
+                invocation.terminal.write_error(f"{failure.message} Trying again in {pause:.0f} seconds.")
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
@@ -87,7 +87,7 @@ def _follow(invocation: Invocation, **given: Any) -> int:
 
 def _show(invocation: Invocation, page: Mapping[str, Any]) -> None:
     if page["reset"]:
-        invocation.terminal.write_error("Events were lost. Read the lists again; all later events follow.\n")
+        invocation.terminal.write_error("Events were lost. Read the lists again; all later events follow.")
         lost = {"type": "reset", "nextPosition": page["nextPosition"]}
         invocation.terminal.write(output.json_text(lost) + "\n")
     for event in page["items"]:
@@ -175,13 +175,13 @@ def _new_body(invocation: Invocation, given: Given) -> Any:
 
 
 def _change_body(invocation: Invocation, given: Given) -> Any:
-    if not given_options(given, "webhook_id"):
-        raise wrong_usage("Nothing to change: add an option such as --enable.", "option:--enable")
     body = _body(invocation, given)
     if given.get("all_accounts"):
         body["accountIds"] = None
     if given["enable"] is not None:
         body["status"] = "active" if given["enable"] else "disabled"
+    if not body:
+        raise wrong_usage("Nothing to change: add an option such as --enable.", "option:--enable")
     return body
 
 
