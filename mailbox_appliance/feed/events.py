@@ -59,11 +59,9 @@ def visible_changes(
 
 
 def to_events(store: Store, changes: Sequence[Change]) -> list[Event]:
-    """Return changes as their readers get them, with the data of now. Outcomes of deliveries are on the disk then."""
-    if any(change.type == "delivery.updated" for change in changes):
-        store.database.wait_until_durable()
+    """Return changes as their readers get them, with the data of now, which is on the disk then."""
     messages = _messages(store, [c.subject for c in changes if c.type and c.type.startswith("message.")])
-    return [
+    events = [
         Event(
             position=store.changes.to_position(change.position),
             id=store.changes.event_id(change.position),
@@ -75,6 +73,8 @@ def to_events(store: Store, changes: Sequence[Change]) -> list[Event]:
         for change in changes
         if change.type is not None
     ]
+    store.database.wait_until_durable(all_commits=True)
+    return events
 
 
 def _messages(store: Store, ids: Sequence[str]) -> Mapping[str, Wire]:

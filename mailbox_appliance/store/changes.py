@@ -1,7 +1,8 @@
 """The journal of changes, which readers of events follow: pages of it, its beginning and end, and its size.
 
 Triggers write it in the transaction of each change (`formats/format_5.py`), so it has neither gaps nor doubles. It
-names what has changed; what readers are shown is read when they ask, so it is never older than the event.
+names what has changed; what readers are shown is read when they ask, so it is never older than the event. Readers get
+only what is on the disk: after a power failure, a position that they know would belong to another change.
 
 A position is a number that only grows, with the mark of its store. A restore makes a new mark, since the mirror has
 then changed as a whole: whoever comes with an earlier position must read the lists anew. So must readers of positions
@@ -82,14 +83,16 @@ class Changes:
             find = "SELECT value FROM meta WHERE name = ?"
             self._mark = self._database.value(find, (_MARK,))
             if self._mark is None:
-                with self._database.transaction():
+                with self._database.transaction(durable=True):
                     self._database.change("INSERT OR IGNORE INTO meta VALUES (?, ?)", (_MARK, secrets.token_hex(8)))
                 self._mark = self._database.value(find, (_MARK,))
         return str(self._mark)
 
     def end(self) -> int:
-        """Return the number of the last change that was ever written; 0 if there was none."""
-        return int(self._database.value(_END))
+        """Return the number of the last change that was ever written, once it is on the disk; 0 if there was none."""
+        number = int(self._database.value(_END))
+        self._database.wait_until_durable(all_commits=True)
+        return number
 
     def floor(self) -> int:
         """Return the number up to which changes were deleted. Readers must have read up to it."""
