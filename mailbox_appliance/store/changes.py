@@ -11,6 +11,8 @@ that were deleted because they were too old, or too many.
 
 import json
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mailbox_appliance.errors import Invalid
@@ -176,6 +178,19 @@ class Changes:
             self._database.change("DELETE FROM changes WHERE position <= ?", (row[0],))
             self._database.change(_PUT, (_FLOOR, str(row[0])))
         return True
+
+
+@contextmanager
+def told_as_one(database: Database, message_id: str, *, has_moved: bool) -> Iterator[None]:
+    """Context manager: the block deletes a message and adds it again, and readers are told that it was updated or has
+    moved. Call it inside a transaction.
+    """
+    before = int(database.value(_END))
+    yield
+    its = "WHERE position > ? AND subject = ? AND kind = ?"
+    if database.change(f"DELETE FROM changes {its}", (before, message_id, _NUMBERS["message.deleted"])):
+        kind = _NUMBERS["message.moved" if has_moved else "message.updated"]
+        database.change(f"UPDATE changes SET kind = ? {its}", (kind, before, message_id, _NUMBERS["message.created"]))
 
 
 def begin_anew(database: Database, at_least: int) -> None:
