@@ -8,11 +8,15 @@ import pytest
 from mailbox_appliance.errors import Invalid
 from mailbox_appliance.feed.events import to_events
 from mailbox_appliance.model.changes import list_event_types
+from mailbox_appliance.model.messages import ParsedAttachment
+from mailbox_appliance.model.sync import ListedFolder, MessageIdentity
 from mailbox_appliance.store.changes import ChangeFilter
 from mailbox_appliance.store.store import Store
 from tests.store.labeled import SPAM, LabeledMailbox
-from tests.store.mail import Mailbox, fetched, parsed
+from tests.store.mail import MORNING, ROLES, Mailbox, fetched, parsed
 from tests.stores.opening import FORMATS, copied
+
+ATTACHMENT = ParsedAttachment("2", "a.pdf", "application/pdf", 10, None, "attachment")
 
 
 class Told:
@@ -70,6 +74,22 @@ def test_a_draft_that_is_saved_again_is_the_same_message(store: Store, mailbox: 
     store.mailbox_writer.replace_source(draft, fetched(0), parsed(), mailbox.folder("Sent"))
     assert told.now() == [("message.moved", draft)]
     assert store.messages.get(mailbox.id, draft)[0].subject == "Subject"
+
+
+def test_a_message_whose_folder_is_gone_is_told_of_when_it_changes_and_when_it_is_found(
+    store: Store, mailbox: Mailbox
+) -> None:
+    message = mailbox.add(1, parsed("<1@example.test>", attachments=[ATTACHMENT]), "Junk")
+    (number,) = store.database.row("SELECT number FROM messages") or ()
+    told = Told(store, mailbox)
+    listed = [ListedFolder(path, "/", frozenset()) for path in ("INBOX", "Sent")]
+    store.folders.replace(mailbox.id, listed, ROLES)
+    assert told.now() == []
+    store.mailbox_writer.correct_sizes(number, {("2", "application/pdf"): 5})
+    assert told.now() == [("message.updated", message)]
+    seen = MessageIdentity(1, frozenset(), "1@example.test", 1000, MORNING)
+    assert store.mailbox_writer.reattach(mailbox.folder(), [seen]) == {1}
+    assert told.now() == [("message.moved", message)]
 
 
 def test_what_was_never_told_of_is_new_when_it_is_saved_again(store: Store, mailbox: Mailbox) -> None:

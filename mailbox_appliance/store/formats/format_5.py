@@ -301,13 +301,13 @@ CREATE TRIGGER changes_of_new_messages AFTER INSERT ON messages WHEN new.body > 
 -- A message is told of as moved when it is in its new folder, not while its old one is missing. With a provider's ID,
 -- labels decide in which folder it is shown: the inbox, the drafts, the sent messages, or the one that it is in.
 CREATE TRIGGER changes_of_messages AFTER UPDATE OF folder, thread, flags, keywords, date, subject, snippet, people,
-  attachments, body, gone ON messages WHEN new.body > 0 AND new.gone < 2 AND (old.body = 0 OR old.gone = 2
-  OR old.folder <> new.folder OR (old.flags & 63) <> (new.flags & 63) OR old.keywords <> new.keywords
-  OR old.thread <> new.thread
+  attachments, body, gone ON messages WHEN new.body > 0 AND (old.body = 0
+  OR (new.gone < 2 AND (old.gone = 2 OR old.folder <> new.folder))
+  OR (old.flags & 63) <> (new.flags & 63) OR old.keywords <> new.keywords OR old.thread <> new.thread
   OR old.date <> new.date OR old.subject <> new.subject OR old.snippet <> new.snippet OR old.people <> new.people
   OR old.attachments <> new.attachments) BEGIN
   INSERT INTO changes (kind, account, subject) VALUES (CASE WHEN old.body = 0 THEN 1
-    WHEN old.folder <> new.folder OR old.gone = 2 THEN 3
+    WHEN new.gone < 2 AND (old.gone = 2 OR old.folder <> new.folder) THEN 3
     WHEN new.provider_id IS NULL OR old.provider_id IS NULL THEN 2
     WHEN CASE WHEN instr(old.keywords, '"\\\\Inbox"') THEN 1 WHEN old.flags & 4 <> 0 THEN 2
       WHEN instr(old.keywords, '"\\\\Sent"') THEN 3 ELSE 0 END
