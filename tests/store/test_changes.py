@@ -9,7 +9,7 @@ from mailbox_appliance.errors import Invalid
 from mailbox_appliance.feed.events import to_events
 from mailbox_appliance.model.changes import list_event_types
 from mailbox_appliance.model.messages import ParsedAttachment
-from mailbox_appliance.model.sync import ListedFolder, MessageIdentity
+from mailbox_appliance.model.sync import FlagChange, ListedFolder, MessageIdentity
 from mailbox_appliance.store.changes import ChangeFilter
 from mailbox_appliance.store.store import Store
 from tests.store.labeled import SPAM, LabeledMailbox
@@ -62,6 +62,29 @@ def test_positions_of_another_store_and_of_the_future_are_lost(store: Store, mai
     assert store.changes.from_position(f"{mark}-{end}") == end
     assert store.changes.from_position(f"{mark}-{end + 1}") is None
     assert store.changes.from_position(f"{'0' * 16}-{end}") is None
+
+
+@pytest.mark.parametrize(
+    ("flag", "types"),
+    [
+        ("\\Seen", ["message.updated"]),
+        ("\\Flagged", ["message.updated"]),
+        ("\\Draft", ["message.updated"]),
+        ("work", ["message.updated"]),
+        ("$MDNSent", ["message.updated"]),
+        ("\\Answered", []),
+        ("$Forwarded", []),
+        ("\\Deleted", []),
+        ("\\Recent", []),
+    ],
+)
+def test_a_flag_is_told_of_if_lists_show_it(store: Store, mailbox: Mailbox, flag: str, types: list[str]) -> None:
+    message = mailbox.add(1)
+    told, before = Told(store, mailbox), store.messages.get(mailbox.id, message)[0]
+    for flags, expected in ((frozenset({flag}), types), (frozenset({flag}), []), (frozenset[str](), types)):
+        store.mailbox_writer.change_flags(mailbox.folder().number, [FlagChange(1, flags)])
+        assert (store.messages.get(mailbox.id, message)[0] != before) == (bool(flags) and types != [])
+        assert told.now() == [(one, message) for one in expected]
 
 
 def test_a_draft_that_is_saved_again_is_the_same_message(store: Store, mailbox: Mailbox) -> None:

@@ -298,12 +298,13 @@ CREATE TABLE changes (
   account INTEGER, subject TEXT) STRICT;  -- the mailbox's number; the ID of what has changed
 CREATE TRIGGER changes_of_new_messages AFTER INSERT ON messages WHEN new.body > 0 BEGIN
   INSERT INTO changes (kind, account, subject) VALUES (1, new.account, new.id); END;
--- A message is told of as moved when it is in its new folder, not while its old one is missing. With a provider's ID,
--- labels decide in which folder it is shown: the inbox, the drafts, the sent messages, or the one that it is in.
+-- Readers are told of what lists show, so not of the flags for answered, forwarded and deleted messages. A message is
+-- told of as moved when it is in its new folder, not while its old one is missing. With a provider's ID, labels decide
+-- in which folder it is shown: the inbox, the drafts, the sent messages, or the one that it is in.
 CREATE TRIGGER changes_of_messages AFTER UPDATE OF folder, thread, flags, keywords, date, subject, snippet, people,
   attachments, body, gone ON messages WHEN new.body > 0 AND (old.body = 0
   OR (new.gone < 2 AND (old.gone = 2 OR old.folder <> new.folder))
-  OR (old.flags & 63) <> (new.flags & 63) OR old.keywords <> new.keywords OR old.thread <> new.thread
+  OR (old.flags & 7) <> (new.flags & 7) OR old.keywords <> new.keywords OR old.thread <> new.thread
   OR old.date <> new.date OR old.subject <> new.subject OR old.snippet <> new.snippet OR old.people <> new.people
   OR old.attachments <> new.attachments) BEGIN
   INSERT INTO changes (kind, account, subject) VALUES (CASE WHEN old.body = 0 THEN 1
