@@ -22,7 +22,6 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 from standardwebhooks import Webhook as Signer
@@ -382,7 +381,7 @@ class WebhookSender:
     def _post(self, webhook: StoredWebhook, headers: dict[str, str], body: bytes, request: _Request) -> int:
         """Return the status of the answer. Raises RemoteFault."""
         allows_private = self._settings.flag("webhooks.allow_private")
-        is_secure = urlsplit(webhook.shown.url).scheme == "https"
+        is_secure = webhook.shown.url.lower().startswith("https:")
         if not is_secure and (webhook.shown.include_body or not allows_private):
             raise RemoteFault("webhook", "forbidden_address", _INSECURE)
         ca_file = self._settings.text("remote.ca_file")
