@@ -5,10 +5,14 @@ event is sent again until its target accepts it, with the same `webhook-id`: at 
 lost. So a target that fails holds up its own events only. It is tried for three days, less and less often, and then
 disabled.
 
-At most eight requests run at once. Targets that failed or took long the last time are slow: they share four of these
-places, and may use their 10 seconds. A request to any other target makes room after a second if somebody waits for its
-place; then the target is slow, and gets the same event again. So even many targets that hang at the same time hold up
-the others by a second or two.
+At most eight requests run at once. No number of targets that hang may hold up the others:
+
+    slow ...... failed, or took more than half a second, the last time; at most 4 at once, each with its 10 seconds
+    unknown ... has never accepted an event; together with the slow ones at most 6 at once
+    prompt .... all others; any place
+
+A request to a target that is not slow makes room after half a second if others wait for its place. Then the target is
+slow, and gets the same event again.
 
 Targets are looked up and checked at each connection (`remote/net/connect.py`); redirects are not followed.
 """
@@ -47,7 +51,8 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
 _SLOW_AT_ONCE = 4
-_PATIENCE = 1.0  # seconds after which a target is slow
+_NOT_PROMPT_AT_ONCE = 6
+_PATIENCE = 0.5  # seconds after which a target is slow
 _TIMEOUT = 10.0
 _FIRST_WAIT = 5.0
 _TRIED_FOR = timedelta(days=3)
@@ -63,7 +68,7 @@ _REASONS = {
     "wrong_port": "TLS with the target failed. Check that its port is one for HTTPS.",
     "connection_refused": "The target does not accept connections on this port.",
 }
-_MADE_ROOM = "The target took longer than a second while others waited. It gets the event again, with more time."
+_MADE_ROOM = "The target took longer than half a second while others waited. It gets the event again, with more time."
 _INSECURE = "The address has no https. The setting `webhooks.allow_private` allows that in private networks only."
 _LOST = "Events were deleted before they could be sent, because they were too old. Read the lists anew."
 _INTERNAL = "The event could not be sent because of an internal error. The log has the details."
@@ -132,8 +137,8 @@ def _abort(connection: socket.socket) -> None:
 class _Turn:
     """A webhook that sends some of its events, and its request. `is_slow`: nobody ends the request early."""
 
-    def __init__(self, thread: threading.Thread, *, is_slow: bool) -> None:
-        self.thread, self.is_slow = thread, is_slow
+    def __init__(self, thread: threading.Thread, *, is_slow: bool, is_prompt: bool) -> None:
+        self.thread, self.is_slow, self.is_prompt = thread, is_slow, is_prompt
         self.began = time.monotonic()
         self.request = _Request()
 
@@ -220,18 +225,24 @@ class WebhookSender:
     def _is_slow(self, webhook: DueWebhook) -> bool:
         return webhook.failures > 0 or webhook.id in self._slow
 
-    def _rank(self, webhook: DueWebhook) -> tuple[bool, int, float]:
-        return self._is_slow(webhook), webhook.failures, self._turned.get(webhook.id, 0.0)
+    def _rank(self, webhook: DueWebhook) -> tuple[bool, bool, int, float]:
+        """The order in which webhooks get places; of equals, the one that has waited longest is first."""
+        last = self._turned.get(webhook.id, 0.0)
+        return self._is_slow(webhook), not webhook.has_succeeded, webhook.failures, last
 
     def _begin(self, webhook: DueWebhook) -> bool:
         """Begin a turn if there is a place. Returns False if a target that is not slow finds none."""
         is_slow = self._is_slow(webhook)
-        if len(self._turns) >= _AT_ONCE:
+        is_prompt = webhook.has_succeeded and not is_slow
+        turns = self._turns.values()
+        if (
+            len(turns) >= _AT_ONCE
+            or (not is_prompt and sum(not turn.is_prompt for turn in turns) >= _NOT_PROMPT_AT_ONCE)
+            or (is_slow and sum(turn.is_slow for turn in turns) >= _SLOW_AT_ONCE)
+        ):
             return is_slow
-        if is_slow and sum(turn.is_slow for turn in self._turns.values()) >= _SLOW_AT_ONCE:
-            return True
         thread = threading.Thread(target=self._take_turn, args=(webhook.id,), name=f"webhook {webhook.id}", daemon=True)
-        self._turns[webhook.id] = _Turn(thread, is_slow=is_slow)
+        self._turns[webhook.id] = _Turn(thread, is_slow=is_slow, is_prompt=is_prompt)
         thread.start()
         return True
 

@@ -22,7 +22,7 @@ SELECT id, url, types, account_ids, include_body, status, created_at, last_succe
 _ACTIVE = "status = 'active' AND member_id IN (SELECT id FROM members WHERE status = 'active')"
 # A time that is later than any wait stems from a clock that was set back since.
 _DUE = f"""
-SELECT id, position, replays, failures FROM webhooks
+SELECT id, position, replays, failures, last_success_at IS NOT NULL FROM webhooks
   WHERE {_ACTIVE} AND position < ?1 AND (coalesce(next_at, 0) <= ?2 OR next_at > ?2 + {int(LONGEST_WAIT * 1000)})"""
 _NEXT = f"SELECT min(next_at) FROM webhooks WHERE {_ACTIVE} AND position < ? AND next_at > ?"
 _SURPLUS = """
@@ -54,12 +54,16 @@ class StoredWebhook:
 
 @dataclass(frozen=True)
 class DueWebhook:
-    """A webhook that may have something to send now; the fields are as in `StoredWebhook`."""
+    """A webhook that may have something to send now; the fields are as in `StoredWebhook`.
+
+    `has_succeeded`: its target has accepted an event before.
+    """
 
     id: str
     position: int
     replays: int
     failures: int
+    has_succeeded: bool
 
 
 @dataclass(frozen=True)
@@ -141,9 +145,12 @@ class Webhooks:
         return self._database.value("SELECT 1 FROM webhooks LIMIT 1") is not None
 
     def list_due(self, end: int) -> tuple[DueWebhook, ...]:
-        """Return the webhooks of active members that may have something to send now. `end`: number of the last change."""
+        """Return the webhooks of active members that may have something to send now.
+
+        `end`: number of the last change.
+        """
         now = to_millis(self._clock.now())
-        return tuple(DueWebhook(*row) for row in self._database.rows(_DUE, (end, now)))
+        return tuple(DueWebhook(row[0], row[1], row[2], row[3], bool(row[4])) for row in self._database.rows(_DUE, (end, now)))
 
     def next_due(self, end: int) -> float | None:
         """Return the seconds until a failed webhook is tried again; None if none waits."""
