@@ -69,6 +69,7 @@ _REASONS = {
     "connection_refused": "The target does not accept connections on this port.",
 }
 _MADE_ROOM = "The target took longer than half a second while others waited. It gets the event again, with more time."
+_CHANGED = "Somebody changed the webhook meanwhile."
 _INSECURE = "The address has no https. The setting `webhooks.allow_private` allows that in private networks only."
 _LOST = "Events were deleted before they could be sent, because they were too old. Read the lists anew."
 _INTERNAL = "The event could not be sent because of an internal error. The log has the details."
@@ -77,12 +78,12 @@ _INTERNAL = "The event could not be sent because of an internal error. The log h
 class _Request:
     """A request to a target, which another thread can end. Its time limit includes the lookup of the name.
 
-    `made_room`: it was ended because others waited.
+    `stopped`: why it was ended early, if it was.
     """
 
     def __init__(self) -> None:
         self.began = time.monotonic()
-        self.made_room = False
+        self.stopped: str | None = None
         self._is_ended = False
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
@@ -101,9 +102,9 @@ class _Request:
             self._end()
             raise timeout_fault("webhook") from None
 
-    def make_room(self) -> None:
-        """End the request because others wait. Never raises, and does not wait itself."""
-        self.made_room = True
+    def stop(self, why: str) -> None:
+        """End the request early. Never raises, and does not wait."""
+        self.stopped = why
         self._end()
 
     def _end(self) -> None:
@@ -184,6 +185,15 @@ class WebhookSender:
         self._has_any = True
         self._woken.set()
 
+    def begin_anew(self, webhook_id: str) -> None:
+        """End what a webhook sends now, and look what it is to send after it was changed or deleted."""
+        with self._lock:
+            self._slow.discard(webhook_id)
+            turn = self._turns.get(webhook_id)
+        if turn is not None:
+            turn.request.stop(_CHANGED)
+        self.wake()
+
     def send_test(self, webhook_id: str) -> WebhookAttempt:
         """Send an event `webhook.test`, once, and return the attempt. Raises NotFound."""
         webhook = self._store.webhooks.get(webhook_id)
@@ -249,14 +259,14 @@ class WebhookSender:
     def _make_room(self, count: int) -> float:
         """End up to `count` requests that last too long. Returns the seconds until there may be more to end."""
         now = time.monotonic()
-        ending = sum(turn.request.made_room for turn in self._turns.values())
-        others = [turn.request for turn in self._turns.values() if not (turn.is_slow or turn.request.made_room)]
+        ending = sum(turn.request.stopped is not None for turn in self._turns.values())
+        others = [turn.request for turn in self._turns.values() if not (turn.is_slow or turn.request.stopped)]
         others.sort(key=lambda request: request.began)
         for request in others[: max(0, count - ending)]:
             left = request.began + _PATIENCE - now
             if left > 0:
                 return left
-            request.make_room()
+            request.stop(_MADE_ROOM)
         return _IDLE
 
     def _read_up_to(self, webhook: DueWebhook | StoredWebhook) -> int:
@@ -316,7 +326,7 @@ class WebhookSender:
             self._store.webhooks.note(webhook_id, attempt)
             if attempt.error is None:
                 self._store.webhooks.succeed(webhook, position, attempt.at)
-            elif not turn.request.made_room:
+            elif turn.request.stopped is None:
                 failure = WebhookFailure(at=attempt.at, status=attempt.status, reason=attempt.error)
                 self._fail(webhook, failure)
         return attempt.error is None and not took_long
@@ -378,8 +388,8 @@ class WebhookSender:
             status = self._post(webhook, headers, body, request)
             error = None if 200 <= status < 300 else f"The answer had the status {status}."
         except RemoteFault as fault:
-            error = _LATE if fault.kind == "timeout" else _REASONS.get(fault.name or "", fault.reason)
-            error = _MADE_ROOM if request.made_room else error
+            reason = _LATE if fault.kind == "timeout" else _REASONS.get(fault.name or "", fault.reason)
+            error = request.stopped or reason
         return WebhookAttempt(
             id=new_id("wat"),
             event_id=event_id,

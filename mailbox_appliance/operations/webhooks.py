@@ -159,7 +159,7 @@ def update_webhook(
         recheck_caller(store, caller)
         store.webhooks.change(webhook_id, new, before.status if request.status is UNSET else request.status)
         store.audit.record(caller.actor, "webhook.update", ("webhook", webhook_id))
-    appliance.webhook_sender.wake()
+    appliance.webhook_sender.begin_anew(webhook_id)
     return store.webhooks.get(webhook_id).shown
 
 
@@ -174,6 +174,7 @@ def delete_webhook(appliance: Appliance, caller: Caller, webhook_id: WebhookId) 
     with store.database.transaction(durable=True):
         store.webhooks.delete(webhook_id)
         store.audit.record(caller.actor, "webhook.delete", ("webhook", webhook_id))
+    appliance.webhook_sender.begin_anew(webhook_id)
     return Deletion(id=webhook_id)
 
 
@@ -223,7 +224,7 @@ def replay_webhook(
         recheck_caller(store, caller)
         store.webhooks.set_position(webhook_id, number)
         store.audit.record(caller.actor, "webhook.replay", ("webhook", webhook_id))
-    appliance.webhook_sender.wake()
+    appliance.webhook_sender.begin_anew(webhook_id)
     return OperationResult(store.webhooks.get(webhook_id).shown, status=202)
 
 

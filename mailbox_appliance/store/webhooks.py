@@ -150,7 +150,10 @@ class Webhooks:
         `end`: number of the last change.
         """
         now = to_millis(self._clock.now())
-        return tuple(DueWebhook(row[0], row[1], row[2], row[3], bool(row[4])) for row in self._database.rows(_DUE, (end, now)))
+        rows = self._database.rows(_DUE, (end, now))
+        return tuple(
+            DueWebhook(one, position, replays, failed, bool(ok)) for one, position, replays, failed, ok in rows
+        )
 
     def next_due(self, end: int) -> float | None:
         """Return the seconds until a failed webhook is tried again; None if none waits."""
