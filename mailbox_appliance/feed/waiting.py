@@ -8,11 +8,12 @@ reader is checked before it is told of anything after that.
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from mailbox_appliance.errors import NotFound, TooBusy
+from mailbox_appliance.errors import NotFound, ReadersBusy
 from mailbox_appliance.feed.events import to_events, visible_changes
 from mailbox_appliance.model.changes import Event, EventType
 from mailbox_appliance.store.changes import ChangeFilter
@@ -21,11 +22,13 @@ from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Readers that may wait at once.
-MOST_READERS = 1000
+#: Readers that may wait at once, in total and of one member. Requests that come at the same moment may exceed it by one
+#: for each worker.
+MOST_READERS, MOST_OF_MEMBER = 1000, 600
 _EVENTS_AT_ONCE = 100
 _TICK = 1.0  # seconds between two looks at the deadlines of readers
 _RIGHTS_EVERY = 15.0  # seconds after which rights are checked in any case: sessions end by time as well
+_MOST_PAUSE = 0.1  # seconds
 _RETRY_AFTER = 5
 
 
@@ -39,6 +42,7 @@ class Subscription:
     - after: Number of the last change that the reader knows.
     - is_reset: Whether changes before that number are lost to the reader.
     - seen: What it saw when it asked.
+    - seen_at: Number of the last change before that was found out.
     """
 
     store: Store
@@ -49,10 +53,16 @@ class Subscription:
     after: int
     is_reset: bool
     seen: ChangeFilter
+    seen_at: int
 
     def starting_at(self, after: int) -> "Subscription":
         """Return the same for a reader that knows the changes up to this number."""
         return replace(self, after=after)
+
+    @property
+    def rights(self) -> tuple[object, ...]:
+        """What decides about what `check` returns: readers with the same need one check."""
+        return self.found.kind, self.found.id, self.is_private, self.types, self.account_ids
 
     def check(self) -> ChangeFilter | None:
         """Return what the credential sees now. None if it has ended, or must not see these mailboxes any more."""
@@ -69,10 +79,11 @@ class Subscription:
 
 @dataclass(frozen=True)
 class EventWait:
-    """A request for a page of events that is empty now. `seconds`: how long it may wait for one."""
+    """A request for a page of at most `limit` events that is empty now. `seconds`: how long it may wait for one."""
 
     subscription: Subscription
     seconds: int
+    limit: int
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,20 @@ class EventStream:
     """A request for all events from now on."""
 
     subscription: Subscription
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The next events for all readers that see the same, and have read as far.
+
+    - events: The events in order, which may be none.
+    - after: Number of the last change that was read for them.
+    - made: What readers make of the events, for the others: by a key of their own.
+    """
+
+    events: Sequence[Event]
+    after: int
+    made: dict[object, bytes] = field(default_factory=dict)
 
 
 class Reader(Protocol):
@@ -94,8 +119,8 @@ class Reader(Protocol):
     def is_ready(self) -> bool:
         """Whether it takes events now; False while its client has not read the earlier ones."""
 
-    def tell(self, events: Sequence[Event], after: int) -> bool:
-        """Give it the next events, which may be none, up to the number `after`. Returns whether it waits for more."""
+    def tell(self, batch: Batch) -> bool:
+        """Give it the next events. Returns whether it waits for more."""
 
     def tick(self, now: float) -> bool:
         """Do what is due. `now`: the monotonic time. Returns whether it still waits."""
@@ -112,6 +137,7 @@ class WaitingReaders:
         self._lock = threading.Lock()
         self._woken = threading.Event()
         self._readers: dict[Reader, ChangeFilter] = {}
+        self._of_members = Counter[str]()
         self._unchecked: list[Reader] = []  # rights may have changed since they asked
         #: Whether `stop` was called; nobody can wait any more.
         self.is_stopped = False
@@ -136,20 +162,30 @@ class WaitingReaders:
             self._thread.join(timeout)
 
     def add(self, reader: Reader) -> None:
-        """Let a reader wait. It is told of all changes after its own number, and ended at once after `stop`.
-
-        Raises TooBusy if too many wait.
-        """
+        """Let a reader wait. It is told of all changes after its own number, and ended at once after `stop`."""
+        subscription = reader.subscription
         with self._lock:
-            if len(self._readers) >= MOST_READERS:
-                raise TooBusy(retry_after=_RETRY_AFTER)
             is_stopped = self.is_stopped or self._thread is None
+            is_first = not self._readers
             if not is_stopped:
-                self._readers[reader] = reader.subscription.seen
-                self._unchecked.append(reader)
+                self._readers[reader] = subscription.seen
+                self._of_members[subscription.found.member.id] += 1
         if is_stopped:
             reader.end()
-        self._woken.set()
+            return
+        # A change that is committed from now on wakes the thread.
+        end = self._store.changes.end()
+        if end > subscription.seen_at:
+            with self._lock:
+                self._unchecked.append(reader)
+        if is_first or end > min(subscription.seen_at, reader.after):
+            self._woken.set()
+
+    def check_room(self, subscription: Subscription) -> None:
+        """Raise ReadersBusy if too many readers wait, in total or of this member."""
+        is_full = len(self._readers) >= MOST_READERS
+        if is_full or self._of_members[subscription.found.member.id] >= MOST_OF_MEMBER:
+            raise ReadersBusy(retry_after=_RETRY_AFTER)
 
     def _look(self) -> None:
         if self._readers:
@@ -161,7 +197,8 @@ class WaitingReaders:
             self._woken.wait(_TICK if self._readers else None)
             self._woken.clear()
             try:
-                end, now = self._store.changes.end(), time.monotonic()
+                now = time.monotonic()
+                end = self._store.changes.end()
                 if end > told and self._store.changes.has_changed_rights(told):
                     checked = 0.0
                 is_due = now - checked >= _RIGHTS_EVERY
@@ -172,6 +209,7 @@ class WaitingReaders:
                 self._tell_all(end)
                 self._tick_all(now)
                 told = end
+                self._leave_time(time.monotonic() - now)
             except Exception:
                 if not self.is_stopped:
                     log.exception("event_readers_failed")
@@ -179,22 +217,35 @@ class WaitingReaders:
         for reader in self._all():
             reader.end()
 
+    def _leave_time(self, spent: float) -> None:
+        """Let other threads run for as long as readers were told. While changes come faster, more are told at once."""
+        if spent > 0.001:
+            time.sleep(min(spent, _MOST_PAUSE))
+
     def _all(self) -> dict[Reader, ChangeFilter]:
         with self._lock:
             return dict(self._readers)
 
     def _remove(self, reader: Reader) -> None:
+        member = reader.subscription.found.member.id
         with self._lock:
-            self._readers.pop(reader, None)
+            if self._readers.pop(reader, None) is not None:
+                self._of_members[member] -= 1
+                if not self._of_members[member]:
+                    del self._of_members[member]
 
     def _check_rights(self, readers: Iterable[Reader]) -> None:
+        checked: dict[tuple[object, ...], ChangeFilter | None] = {}
         for reader in readers:
-            found = reader.subscription.check()
-            if found is None:
+            rights = reader.subscription.rights
+            if rights not in checked:
+                checked[rights] = reader.subscription.check()
+            if (found := checked[rights]) is None:
                 self._remove(reader)
                 reader.end()
-            else:
-                with self._lock:
+                continue
+            with self._lock:
+                if reader in self._readers:
                     self._readers[reader] = found
 
     def _tell_all(self, end: int) -> None:
@@ -208,9 +259,9 @@ class WaitingReaders:
             changes, read = self._store.changes.read(after, wanted, _EVENTS_AT_ONCE)
             new = [change for change in changes if change.position not in events]
             events |= zip((change.position for change in new), to_events(self._store, new), strict=True)
-            told = [events[change.position] for change in changes]
+            batch = Batch([events[change.position] for change in changes], read)
             for reader in readers:
-                if not reader.tell(told, read):
+                if not reader.tell(batch):
                     self._remove(reader)
             if read < end:
                 self._woken.set()

@@ -58,7 +58,7 @@ def list_events(
         return OperationResult(EventPage(items=(), next_position=store.changes.to_position(read.after), reset=True))
     changes, end = store.changes.read(read.after, read.seen, limit)
     page = EventPage(items=tuple(to_events(store, changes)), next_position=store.changes.to_position(end), reset=False)
-    waits_for = EventWait(read.starting_at(end), wait) if wait and not changes else None
+    waits_for = EventWait(read.starting_at(end), wait, limit) if wait and not changes else None
     return OperationResult(page, waits_for=waits_for)
 
 
@@ -86,7 +86,8 @@ def _subscribe(
     appliance: Appliance, caller: Caller, after: str | None, types: str | None, account_id: str | None
 ) -> Subscription:
     changes = appliance.store.changes
-    start = changes.end() if after is None else changes.from_position(after)
+    end = changes.end()
+    start = end if after is None else changes.from_position(after)
     found = caller.required_credential
     wanted, accounts = _read_types(types), None if account_id is None else frozenset({account_id})
     is_private = caller.origin.is_private
@@ -97,9 +98,10 @@ def _subscribe(
         is_private=is_private,
         types=wanted,
         account_ids=accounts,
-        after=changes.end() if start is None else start,
+        after=end if start is None else start,
         is_reset=start is None,
         seen=seen,
+        seen_at=end,
     )
 
 

@@ -16,13 +16,12 @@ import bottle
 
 from mailbox_appliance import logs
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Problem, Restarting
-from mailbox_appliance.feed.waiting import EventWait
+from mailbox_appliance.errors import Problem, ReadersBusy, Restarting
 from mailbox_appliance.model.decoding import prepare_types
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import DISK_FULL_MESSAGE, is_disk_full
 from mailbox_appliance.web import console_files, http
-from mailbox_appliance.web.events import PageReader, begin_stream
+from mailbox_appliance.web.events import HeldAnswer, PageReader, begin_stream
 from mailbox_appliance.web.http import (
     AllowedHosts,
     Response,
@@ -171,9 +170,13 @@ class App:
         template = UNKNOWN_ROUTE
         try:
             with self.handle.borrow() as appliance:
-                template, response = self._answer_request(appliance, environ, request_id)
-                if response.waits_for is not None and _hold(appliance, environ, response.waits_for):
-                    return ()
+                held: HeldAnswer | None = environ.get(HELD_VALUE)
+                template, response = held or self._answer_request(appliance, environ, request_id)
+                try:
+                    if _hold(appliance, environ, template, response):
+                        return ()
+                except ReadersBusy as busy:
+                    response = http.failure(busy, request_id, frozenset({429}))
                 is_logged = appliance.settings.flag("log.requests") or response.status >= 500
             if response.status == 500 and self.handle.is_paused:  # the store was closed while the request used it
                 response = _restarting_response(request_id)
@@ -192,10 +195,9 @@ class App:
         start_response(_STATUS_LINES[response.status], headers)
         if response.stream is not None:
             return _stream_body(environ, response.stream)
-        if response.events is not None and environ["REQUEST_METHOD"] != "HEAD":
-            environ[KEEP_OPEN](partial(begin_stream, appliance.readers, response.events.subscription))
-            return ()
-        return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
+        if environ["REQUEST_METHOD"] == "HEAD":
+            return (b"",)
+        return () if response.events is not None else (response.body,)
 
     def _answer_while_restarting(self, environ: Environ, request_id: str) -> Response:
         """Return the response for a request during a restore: a file of the console if one is requested, otherwise 503.
@@ -294,14 +296,19 @@ def _stream_body(environ: Environ, body: StreamedBody) -> Iterable[bytes]:
     return body
 
 
-def _hold(appliance: Appliance, environ: Environ, wait: EventWait) -> bool:
-    """Set a request aside until there is an event for it. Returns False if it has waited long enough, or if the server
-    cannot do that.
+def _hold(appliance: Appliance, environ: Environ, template: str, response: Response) -> bool:
+    """Let a request wait for events if its response says so. Returns whether it was set aside.
+
+    A response that is kept open is started all the same. Raises ReadersBusy if too many wait.
     """
-    until: float = environ.get(HELD_VALUE, time.monotonic() + wait.seconds)
-    if HOLD_REQUEST not in environ or until <= time.monotonic() or appliance.readers.is_stopped:
+    readers, wait = appliance.readers, response.waits_for
+    if response.events is not None and environ["REQUEST_METHOD"] != "HEAD":
+        readers.check_room(response.events.subscription)
+        environ[KEEP_OPEN](partial(begin_stream, readers, response.events.subscription))
+    if wait is None or HOLD_REQUEST not in environ or readers.is_stopped:
         return False
-    environ[HOLD_REQUEST](lambda release: appliance.readers.add(PageReader(wait.subscription, until, release)), until)
+    readers.check_room(wait.subscription)
+    environ[HOLD_REQUEST](lambda held: readers.add(PageReader(wait, held, template)))
     return True
 
 

@@ -1,14 +1,16 @@
 """Readers of events over HTTP: requests that wait for a page, and streams of server-sent events (WHATWG HTML 9.2)."""
 
 import time
-from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from mailbox_appliance.feed.waiting import Subscription, WaitingReaders
+from mailbox_appliance.feed.waiting import Batch, EventWait, Subscription, WaitingReaders
 from mailbox_appliance.model.base import encode_own_text
-from mailbox_appliance.model.changes import Event
-from mailbox_appliance.web.server.connection import ResponseSink
+from mailbox_appliance.model.changes import Event, EventPage
+from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.web.http import Response, success
+from mailbox_appliance.web.server.connection import HeldRequest, ResponseSink
 
 #: Seconds between two comments, by which proxies and clients see that the stream is alive.
 COMMENT_EVERY = 15.0
@@ -17,33 +19,52 @@ _encoder = msgspec.json.Encoder(enc_hook=encode_own_text)
 
 
 class PageReader:
-    """A request that waits for its first event. Then it is answered like one that did not wait."""
+    """A request that waits for its first event. It is answered without being read again."""
 
-    def __init__(self, subscription: Subscription, until: float, release: Callable[[], None]) -> None:
-        """`until`: the monotonic time at which the request is answered in any case. `release`: continues it."""
-        self.subscription, self.after = subscription, subscription.after
-        self._until, self._release = until, release
+    def __init__(self, wait: EventWait, held: HeldRequest, route: str) -> None:
+        """`route`: that of the request, for the metrics."""
+        self.subscription, self.after = wait.subscription, wait.subscription.after
+        self._held, self._route, self._limit = held, route, wait.limit
+        self._until = time.monotonic() + wait.seconds
 
     def is_ready(self) -> bool:
         """Always true."""
         return True
 
-    def tell(self, events: Sequence[Event], after: int) -> bool:
-        """Continue the request if there is an event."""
-        self.after = after
-        if events:
-            self._release()
-        return not events
+    def tell(self, batch: Batch) -> bool:
+        """Answer the request if there is an event."""
+        self.after = batch.after
+        if batch.events:
+            self._answer(batch)
+        return not batch.events
 
     def tick(self, now: float) -> bool:
-        """Continue the request when it has waited long enough."""
-        if now >= self._until:
-            self._release()
-        return now < self._until
+        """Answer the request when it has waited long enough. Returns False if the client has disconnected, too."""
+        if self._held.is_open and now < self._until:
+            return True
+        self._answer(Batch((), self.after))
+        return False
 
     def end(self) -> None:
         """Continue the request: it is answered by what its credential may see then."""
-        self._release()
+        self._held.release(None)
+
+    def _answer(self, batch: Batch) -> None:
+        body = batch.made.get(self._limit)
+        if body is None:
+            items, after = tuple(batch.events[: self._limit]), self.subscription.store.changes.to_position(batch.after)
+            if len(batch.events) > self._limit:
+                after = items[-1].position
+            body = success(200, OperationResult(EventPage(items=items, next_position=after, reset=False))).body
+            batch.made[self._limit] = body
+        self._held.release(HeldAnswer(self._route, Response(200, body)))
+
+
+class HeldAnswer(NamedTuple):
+    """The answer to a request that was set aside, and its route."""
+
+    route: str
+    response: Response
 
 
 class StreamReader:
@@ -64,13 +85,16 @@ class StreamReader:
         """Whether the client has read enough of the earlier events."""
         return self._sink.is_ready()
 
-    def tell(self, events: Sequence[Event], after: int) -> bool:
+    def tell(self, batch: Batch) -> bool:
         """Send the events. Returns False if the client has disconnected."""
-        if events:
-            if not self._sink.write(b"".join(map(format_event, events))):
+        if batch.events:
+            data = batch.made.get(StreamReader)
+            if data is None:
+                data = batch.made[StreamReader] = b"".join(map(format_event, batch.events))
+            if not self._sink.write(data):
                 return self._close()
             self._comment_at = time.monotonic() + COMMENT_EVERY
-        self.after = after
+        self.after = batch.after
         return True
 
     def tick(self, now: float) -> bool:
