@@ -43,7 +43,7 @@ def visible_changes(
     of events; empty: all. `account_ids`: only events of these mailboxes; None: all. Raises NotFound if one of them is
     out of reach.
     """
-    reached = frozenset(account.id for account in permissions.reachable_accounts(store, found))
+    reached = frozenset(permissions.reachable_syncs(store, found))
     if account_ids is not None and not reached.issuperset(account_ids):
         raise NotFound(what="mailbox")
     seen = _ACCOUNTS

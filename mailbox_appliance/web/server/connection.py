@@ -63,8 +63,8 @@ HELD_VALUE = "mailbox.held"
 #: returns nothing. Its argument is called with the `ResponseSink`, once the header is written. Raises ReadersBusy.
 KEEP_OPEN = "mailbox.keep_open"
 
-#: Requests that may be held, or whose response may be kept open.
-_READER_PATHS = ("/events", "/events/stream")
+#: The ends of the paths of requests that may be held, or whose response may be kept open.
+READER_PATHS = ("/events", "/events/stream")
 _MOST_UNREAD = 64 * 1024  # bytes that wait for the client of a response that is kept open
 _HEADER_ALLOWANCE = 4096  # about the bytes of a response without its body
 
@@ -387,7 +387,7 @@ class ResponseSink:
 
 
 def _may_be_held(request: Any) -> bool:
-    return str(getattr(request, "path", "")).endswith(_READER_PATHS)
+    return str(getattr(request, "path", "")).endswith(READER_PATHS)
 
 
 def _may_wait(channel: Any) -> bool:
