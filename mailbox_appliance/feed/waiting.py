@@ -120,13 +120,13 @@ class Reader(Protocol):
         """Whether it takes events now; False while its client has not read the earlier ones."""
 
     def tell(self, batch: Batch) -> bool:
-        """Give it the next events. Returns whether it waits for more."""
+        """Give it the next events. Returns whether it waits for more; if not, it is ended."""
 
     def tick(self, now: float) -> bool:
-        """Do what is due. `now`: the monotonic time. Returns whether it still waits."""
+        """Do what is due. `now`: the monotonic time. Returns whether it still waits; if not, it is ended."""
 
     def end(self) -> None:
-        """End it: the appliance stops, or it must not see anything any more."""
+        """End it: it waits no more, the appliance stops, or it must not see anything any more."""
 
 
 class WaitingReaders:
@@ -241,8 +241,7 @@ class WaitingReaders:
             if rights not in checked:
                 checked[rights] = reader.subscription.check()
             if (found := checked[rights]) is None:
-                self._remove(reader)
-                reader.end()
+                self._end((reader,))
                 continue
             with self._lock:
                 if reader in self._readers:
@@ -255,18 +254,21 @@ class WaitingReaders:
             if reader.after < end and reader.is_ready():
                 groups.setdefault((reader.after, wanted), []).append(reader)
         events: dict[int, Event] = {}
+        over: list[Reader] = []
         for (after, wanted), readers in groups.items():
             changes, read = self._store.changes.read(after, wanted, _EVENTS_AT_ONCE)
             new = [change for change in changes if change.position not in events]
             events |= zip((change.position for change in new), to_events(self._store, new), strict=True)
             batch = Batch([events[change.position] for change in changes], read)
-            for reader in readers:
-                if not reader.tell(batch):
-                    self._remove(reader)
+            over += [reader for reader in readers if not reader.tell(batch)]
             if read < end:
                 self._woken.set()
+        self._end(over)  # when all have been told: it makes work for other threads
 
     def _tick_all(self, now: float) -> None:
-        for reader in self._all():
-            if not reader.tick(now):
-                self._remove(reader)
+        self._end([reader for reader in self._all() if not reader.tick(now)])
+
+    def _end(self, readers: Iterable[Reader]) -> None:
+        for reader in readers:
+            self._remove(reader)
+            reader.end()

@@ -21,7 +21,7 @@ from mailbox_appliance.model.decoding import prepare_types
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import DISK_FULL_MESSAGE, is_disk_full
 from mailbox_appliance.web import console_files, http
-from mailbox_appliance.web.events import HeldAnswer, PageReader, begin_stream
+from mailbox_appliance.web.events import PageReader, begin_stream
 from mailbox_appliance.web.http import (
     AllowedHosts,
     Response,
@@ -36,7 +36,7 @@ from mailbox_appliance.web.http import (
 from mailbox_appliance.web.mcp import MCP_PATH, McpHandler, answer_post
 from mailbox_appliance.web.metrics import UNKNOWN_ROUTE, Metrics, ServerFigures, require_observer
 from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
-from mailbox_appliance.web.server.connection import HELD_VALUE, HOLD_REQUEST, KEEP_OPEN, STREAM_BODY
+from mailbox_appliance.web.server.connection import HOLD_REQUEST, KEEP_OPEN, STREAM_BODY, HeldRequest
 
 # --- The appliance that serves requests now. A restore replaces it while connections stay open ---
 
@@ -170,34 +170,65 @@ class App:
         template = UNKNOWN_ROUTE
         try:
             with self.handle.borrow() as appliance:
-                held: HeldAnswer | None = environ.get(HELD_VALUE)
-                template, response = held or self._answer_request(appliance, environ, request_id)
+                template, response = self._answer_request(appliance, environ, request_id)
                 try:
-                    if _hold(appliance, environ, template, response):
+                    if self._hold(appliance, environ, template, response):
                         return ()
                 except ReadersBusy as busy:
                     response = http.failure(busy, request_id, frozenset({429}))
-                is_logged = appliance.settings.flag("log.requests") or response.status >= 500
+                is_logged = _is_logged(appliance, response)
             if response.status == 500 and self.handle.is_paused:  # the store was closed while the request used it
                 response = _restarting_response(request_id)
             if is_logged:
-                millis = round((time.perf_counter() - started) * 1000, 2)
-                log.info("request", extra={"route": template, "status": response.status, "ms": millis})
+                _log_request(template, response, started)
         except Restarting:
             response = self._answer_while_restarting(environ, request_id)
         finally:
             logs.request_id.reset(token)
         self._metrics.count_request(template, environ["REQUEST_METHOD"], response.status, time.perf_counter() - started)
-        headers = http.headers_of(response, request_id)
-        # RFC 6797 7.2: never over HTTP. A proxy in front decides itself what it sends its clients.
-        if self.strict_transport and environ["wsgi.url_scheme"] == "https":
-            headers.append(("Strict-Transport-Security", f"max-age={self.strict_transport}"))
-        start_response(_STATUS_LINES[response.status], headers)
+        start_response(_STATUS_LINES[response.status], self._headers_of(response, environ, request_id))
         if response.stream is not None:
             return _stream_body(environ, response.stream)
         if environ["REQUEST_METHOD"] == "HEAD":
             return (b"",)
         return () if response.events is not None else (response.body,)
+
+    def _headers_of(self, response: Response, environ: Environ, request_id: str) -> list[tuple[str, str]]:
+        headers = http.headers_of(response, request_id)
+        # RFC 6797 7.2: never over HTTP. A proxy in front decides itself what it sends its clients.
+        if self.strict_transport and environ["wsgi.url_scheme"] == "https":
+            headers.append(("Strict-Transport-Security", f"max-age={self.strict_transport}"))
+        return headers
+
+    def _hold(self, appliance: Appliance, environ: Environ, template: str, response: Response) -> bool:
+        """Let a request wait for events if its response says so. Returns whether it was set aside.
+
+        A response that is kept open is started all the same. Raises ReadersBusy if too many wait.
+        """
+        readers, wait, method = appliance.readers, response.waits_for, environ["REQUEST_METHOD"]
+        if response.events is not None and method != "HEAD":
+            readers.check_room(response.events.subscription)
+            environ[KEEP_OPEN](partial(begin_stream, readers, response.events.subscription))
+        if wait is None or HOLD_REQUEST not in environ or readers.is_stopped:
+            return False
+
+        def answer(held: HeldRequest, response: Response) -> None:
+            started, request_id = time.perf_counter(), new_id("req")
+            headers = self._headers_of(response, environ, request_id)
+            body = b"" if method == "HEAD" else response.body
+
+            def record() -> None:
+                self._metrics.count_request(template, method, response.status, time.perf_counter() - started)
+                if _is_logged(appliance, response):
+                    token = logs.request_id.set(request_id)
+                    _log_request(template, response, started)
+                    logs.request_id.reset(token)
+
+            held.answer(_STATUS_LINES[response.status], headers, body, record)
+
+        readers.check_room(wait.subscription)
+        environ[HOLD_REQUEST](lambda held: readers.add(PageReader(wait, held, answer)))
+        return True
 
     def _answer_while_restarting(self, environ: Environ, request_id: str) -> Response:
         """Return the response for a request during a restore: a file of the console if one is requested, otherwise 503.
@@ -296,20 +327,14 @@ def _stream_body(environ: Environ, body: StreamedBody) -> Iterable[bytes]:
     return body
 
 
-def _hold(appliance: Appliance, environ: Environ, template: str, response: Response) -> bool:
-    """Let a request wait for events if its response says so. Returns whether it was set aside.
+def _is_logged(appliance: Appliance, response: Response) -> bool:
+    return appliance.settings.flag("log.requests") or response.status >= 500
 
-    A response that is kept open is started all the same. Raises ReadersBusy if too many wait.
-    """
-    readers, wait = appliance.readers, response.waits_for
-    if response.events is not None and environ["REQUEST_METHOD"] != "HEAD":
-        readers.check_room(response.events.subscription)
-        environ[KEEP_OPEN](partial(begin_stream, readers, response.events.subscription))
-    if wait is None or HOLD_REQUEST not in environ or readers.is_stopped:
-        return False
-    readers.check_room(wait.subscription)
-    environ[HOLD_REQUEST](lambda held: readers.add(PageReader(wait, held, template)))
-    return True
+
+def _log_request(template: str, response: Response, started: float) -> None:
+    """`started`: the time of `time.perf_counter` at which work on the response began."""
+    millis = round((time.perf_counter() - started) * 1000, 2)
+    log.info("request", extra={"route": template, "status": response.status, "ms": millis})
 
 
 def _restarting_response(request_id: str) -> Response:

@@ -1,7 +1,7 @@
 """Readers of events over HTTP: requests that wait for a page, and streams of server-sent events (WHATWG HTML 9.2)."""
 
 import time
-from typing import NamedTuple
+from collections.abc import Callable
 
 import msgspec
 
@@ -19,12 +19,12 @@ _encoder = msgspec.json.Encoder(enc_hook=encode_own_text)
 
 
 class PageReader:
-    """A request that waits for its first event. It is answered without being read again."""
+    """A request that waits for its first event."""
 
-    def __init__(self, wait: EventWait, held: HeldRequest, route: str) -> None:
-        """`route`: that of the request, for the metrics."""
+    def __init__(self, wait: EventWait, held: HeldRequest, answer: Callable[[HeldRequest, Response], None]) -> None:
+        """`answer`: sends the response."""
         self.subscription, self.after = wait.subscription, wait.subscription.after
-        self._held, self._route, self._limit = held, route, wait.limit
+        self._held, self._answer, self._limit = held, answer, wait.limit
         self._until = time.monotonic() + wait.seconds
 
     def is_ready(self) -> bool:
@@ -35,21 +35,21 @@ class PageReader:
         """Answer the request if there is an event."""
         self.after = batch.after
         if batch.events:
-            self._answer(batch)
+            self._send(batch)
         return not batch.events
 
     def tick(self, now: float) -> bool:
         """Answer the request when it has waited long enough. Returns False if the client has disconnected, too."""
         if self._held.is_open and now < self._until:
             return True
-        self._answer(Batch((), self.after))
+        self._send(Batch((), self.after))
         return False
 
     def end(self) -> None:
-        """Continue the request: it is answered by what its credential may see then."""
-        self._held.release(None)
+        """Continue the request. If it was not answered, that is done by what its credential may see then."""
+        self._held.release()
 
-    def _answer(self, batch: Batch) -> None:
+    def _send(self, batch: Batch) -> None:
         body = batch.made.get(self._limit)
         if body is None:
             items, after = tuple(batch.events[: self._limit]), self.subscription.store.changes.to_position(batch.after)
@@ -57,14 +57,7 @@ class PageReader:
                 after = items[-1].position
             body = success(200, OperationResult(EventPage(items=items, next_position=after, reset=False))).body
             batch.made[self._limit] = body
-        self._held.release(HeldAnswer(self._route, Response(200, body)))
-
-
-class HeldAnswer(NamedTuple):
-    """The answer to a request that was set aside, and its route."""
-
-    route: str
-    response: Response
+        self._answer(self._held, Response(200, body))
 
 
 class StreamReader:
@@ -92,7 +85,7 @@ class StreamReader:
             if data is None:
                 data = batch.made[StreamReader] = b"".join(map(format_event, batch.events))
             if not self._sink.write(data):
-                return self._close()
+                return False
             self._comment_at = time.monotonic() + COMMENT_EVERY
         self.after = batch.after
         return True
@@ -101,16 +94,12 @@ class StreamReader:
         """Send a comment if nothing was sent for some time. Returns False if the client has disconnected."""
         if now >= self._comment_at and self._sink.is_ready():
             self._comment_at = now + COMMENT_EVERY
-            return self._sink.write(_COMMENT) or self._close()
-        return self._sink.is_open or self._close()
+            return self._sink.write(_COMMENT)
+        return self._sink.is_open
 
     def end(self) -> None:
         """End the stream."""
         self._sink.end()
-
-    def _close(self) -> bool:
-        self._sink.end()
-        return False
 
 
 def format_event(event: Event) -> bytes:

@@ -55,10 +55,9 @@ BODY_POSTPONED = "mailbox.body_postponed"
 STREAM_BODY = "mailbox.hand_over"
 
 #: Environ key: a function that sets the request aside; the application then returns nothing. Its argument is called with
-#: the `HeldRequest`. Raises ReadersBusy if too many requests of the client wait. Missing while the listener ends.
+#: the `HeldRequest`. Raises ReadersBusy if too many requests of the client wait. Missing while the listener ends, and if
+#: the request has waited.
 HOLD_REQUEST = "mailbox.hold"
-#: Environ key, only in a request that is continued: the value with which it was released.
-HELD_VALUE = "mailbox.held"
 #: Environ key: a function that keeps the response open; the application calls it before it starts the response, and
 #: returns nothing. Its argument is called with the `ResponseSink`, once the header is written. Raises ReadersBusy.
 KEEP_OPEN = "mailbox.keep_open"
@@ -142,7 +141,7 @@ class ResponseTask(WSGITask):
     content_length: int | None = None
     rest: "ResponseRemainder | None" = None  # the remainder that continues it
     was_held = False  # whether it continues a request that was set aside
-    held_value: object = None
+    then: "Callable[[], None] | None" = None  # of a request that was answered while it was set aside
     _is_held = False
     _begin_sink: "Callable[[ResponseSink], None] | None" = None
     _sink: "ResponseSink | None" = None
@@ -170,6 +169,9 @@ class ResponseTask(WSGITask):
 
         If no memory is left for the response, send 503 instead.
         """
+        if self.then is not None:
+            self.then()
+            return
         if self._sink is not None:  # it has ended
             self.close_on_finish = self._is_last
             return
@@ -260,9 +262,7 @@ class ResponseTask(WSGITask):
         environ.pop("wsgi.file_wrapper", None)  # it would write objects that are not bytes
         environ[STREAM_BODY] = self._take_stream
         environ[KEEP_OPEN] = self._keep_open
-        if self.was_held:
-            environ[HELD_VALUE] = self.held_value
-        elif not self.channel.server.draining:
+        if not (self.was_held or self.channel.server.draining):
             environ[HOLD_REQUEST] = self._hold
         if self.request.postponed:
             environ[BODY_POSTPONED] = self.request.discarded_bytes
@@ -329,20 +329,42 @@ class HeldRequest:
     def __init__(self, channel: Any, request: Any) -> None:
         self.request, self.hold, self._channel = request, Hold(channel), channel
         self.version, self.headers, self.path = request.version, request.headers, request.path
-        self.value: object = None
+        self._answered: ResponseTask | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether it may wait: the client is still connected, as far as is known, and the listener does not end."""
         return _may_wait(self._channel)
 
-    def release(self, value: object) -> None:
-        """Continue the request. `value`: what the application gets. May be called from any thread; only the first call
-        counts.
+    def answer(self, status: str, headers: list[tuple[str, str]], body: bytes, then: "Callable[[], None]") -> None:
+        """Send the whole response. It must be released then, and a worker only calls `then`.
+
+        If no memory is left for the response, nothing is sent, and the application runs again. One thread at a time may
+        call this.
         """
-        if self.value is None:
-            self.value = value
+        task = ResponseTask(self._channel, self.request)
+        task.start()
+        task.status, task.response_headers, task.content_length = status, headers, len(body)
+        task.complete, task.then = True, then
+        try:
+            task.write(body)
+        except ClientDisconnected:
+            task.close_on_finish = True
+        except TooBusy:
+            return
+        self._answered = task
+
+    def release(self) -> None:
+        """Let a worker run the application again, which must answer now. May be called from any thread, and again."""
         self.hold.release()
+
+    def create_task(self) -> "ResponseTask":
+        """Return the task that continues the request."""
+        if self._answered is not None:
+            return self._answered
+        task = ResponseTask(self._channel, self.request)
+        task.was_held = True
+        return task
 
     def close(self) -> None:
         """Do nothing: the request was closed when it was set aside."""
@@ -399,9 +421,7 @@ def create_task(channel: Any, request: Any) -> ResponseTask:
     if isinstance(request, ResponseRemainder):
         return request.answer
     if isinstance(request, HeldRequest):
-        task = ResponseTask(channel, request.request)
-        task.was_held, task.held_value = True, request.value
-        return task
+        return request.create_task()
     return ResponseTask(channel, request)
 
 
