@@ -161,22 +161,23 @@ class Changes:
 
         Deletes some thousands at once, in a transaction of its own. Returns False if none is left to delete.
         """
-        oldest = self._database.row("SELECT position, at FROM changes ORDER BY position LIMIT 1")
-        if oldest is None:
+        first = self._database.value("SELECT min(position) FROM changes")
+        if first is None:
             return False
+        # Positions have no gaps, so they tell how many rows there are; counting would read them all.
+        surplus = min(self.end() - most, first + _DELETED_AT_ONCE - 1)
         # Only the clock decides about age: the rows are in the order of their commits, and so of their times, except
         # after the clock was set back.
-        surplus = max(0, int(self._database.value("SELECT count(*) FROM changes")) - most)
-        row = self._database.row(
-            "SELECT max(position), count(*) FROM (SELECT position, at, row_number() OVER (ORDER BY position) AS place"
-            " FROM (SELECT position, at FROM changes ORDER BY position LIMIT ?)) WHERE at < ? OR place <= ?",
-            (_DELETED_AT_ONCE, before, surplus),
+        aged = self._database.value(
+            "SELECT max(position) FROM (SELECT position, at FROM changes ORDER BY position LIMIT ?) WHERE at < ?",
+            (_DELETED_AT_ONCE, before),
         )
-        if row is None or row[0] is None:
+        until = max(surplus, aged or 0)
+        if until < first:
             return False
         with self._database.transaction():
-            self._database.change("DELETE FROM changes WHERE position <= ?", (row[0],))
-            self._database.change(_PUT, (_FLOOR, str(row[0])))
+            self._database.change("DELETE FROM changes WHERE position <= ?", (until,))
+            self._database.change(_PUT, (_FLOOR, str(until)))
         return True
 
 

@@ -97,9 +97,7 @@ def _fetched(maildir: Path, server: MailServer, user: str, count: int) -> float:
     return took
 
 
-def first_sync(
-    folder: Path, server: MailServer, user: str, count: int, argv: Sequence[str] | None = None
-) -> FirstSync:
+def first_sync(folder: Path, server: MailServer, user: str, count: int, argv: Sequence[str] | None = None) -> FirstSync:
     """Sync a mailbox with so many messages into a new appliance. `argv`: another program that serves."""
     with stage.appliance(folder, argv=argv) as running, Asker(running) as asker:
         assert running.process is not None

@@ -78,7 +78,9 @@ class TaskQueue:
 
     def clear(self) -> list[Any]:
         """Remove and return all waiting requests."""
-        waiting = [task for _, task in sorted((*self._quick, *self._slow, *self._told, *self._asking), key=lambda one: one[0])]
+        waiting = [
+            task for _, task in sorted((*self._quick, *self._slow, *self._told, *self._asking), key=lambda one: one[0])
+        ]
         for queue in (self._quick, self._slow, self._told, self._asking):
             queue.clear()
         return waiting
