@@ -1,5 +1,7 @@
 """The journal of changes: how it is kept within its limits, and what is read of it."""
 
+from contextlib import suppress
+
 import pytest
 
 from mailbox_appliance.store.changes import KINDS, ChangeFilter
@@ -69,7 +71,7 @@ def test_whoever_was_behind_the_floor_must_start_anew(store: Store, start: int) 
 
 def test_rows_that_are_rolled_back_leave_no_gap(store: Store, start: int) -> None:
     write(store, 5)
-    with pytest.raises(ZeroDivisionError), store.database.transaction():
+    with suppress(ZeroDivisionError), store.database.transaction():
         store.database.change("INSERT INTO changes (kind, subject) VALUES (1, 'x')")
         raise ZeroDivisionError
     write(store, 5)
