@@ -1,4 +1,4 @@
-"""Events told to 500 readers: how late they have them, and what that costs others, memory, a first sync, and the disk."""
+"""Events told to 500 readers: how late they have them; what they cost others, memory, a first sync, and the disk."""
 
 import statistics
 import time
@@ -131,7 +131,8 @@ def _disk(data: Path) -> Figure:
         before = store.database.value(pages)
         insert = (
             "WITH RECURSIVE numbers (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)"
-            " INSERT INTO changes (kind, account, subject) SELECT ?, 1, 'msg_' || lower(hex(randomblob(13))) FROM numbers"
+            " INSERT INTO changes (kind, account, subject)"
+            " SELECT ?, 1, 'msg_' || lower(hex(randomblob(13))) FROM numbers"
         )
         with store.database.transaction():
             store.database.change(insert, (rows, KINDS.index("message.updated") + 1))

@@ -140,7 +140,7 @@ def _summed_up(had: Sequence[tuple[float, bytes]]) -> list[dict[str, object]]:
     told: dict[bytes, dict[str, object]] = {}
     for at, data in had:
         for found in _EVENT.finditer(data):
-            new = {"type": found[2].decode(), "position": found[1].decode(), "late": []}
+            new: dict[str, object] = {"type": found[2].decode(), "position": found[1].decode(), "late": []}
             late = told.setdefault(found[1], new)["late"]
             assert isinstance(late, list)
             late.append((at - datetime.fromisoformat(found[3].decode()).timestamp()) * 1000)

@@ -54,9 +54,9 @@ BODY_POSTPONED = "mailbox.body_postponed"
 #: nothing.
 STREAM_BODY = "mailbox.hand_over"
 
-#: Environ key: a function that sets the request aside; the application then returns nothing. Its argument is called with
-#: the `HeldRequest`. Raises ReadersBusy if too many requests of the client wait. Missing while the listener ends, and if
-#: the request has waited.
+#: Environ key: a function that sets the request aside; the application then returns nothing. Its argument is called
+#: with the `HeldRequest`. Raises ReadersBusy if too many requests of the client wait. The key is missing while the
+#: listener ends, and if the request has waited.
 HOLD_REQUEST = "mailbox.hold"
 #: Environ key: a function that keeps the response open; the application calls it before it starts the response, and
 #: returns nothing. Its argument is called with the `ResponseSink`, once the header is written. Raises ReadersBusy.
