@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from mailbox_appliance.errors import Detail
+from mailbox_appliance.feed.waiting import EventWait
 from mailbox_appliance.mcp_server import render
 from mailbox_appliance.mcp_server.arguments import ACCOUNT_ARGUMENT, LIST_OFFSET, Act, ToolInput, ToolRequest
 from mailbox_appliance.mcp_server.limits import (
     UNTRUSTED_BODY,
+    UNTRUSTED_CHANGES,
     UNTRUSTED_LINK,
     UNTRUSTED_MESSAGE,
     UNTRUSTED_MESSAGES,
@@ -26,7 +28,7 @@ from mailbox_appliance.mcp_server.render import Presentation, present
 from mailbox_appliance.mcp_server.tool import CallContext, FileLink, ToolResult
 from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.messages import BodyFormat, BodyPart, Download
-from mailbox_appliance.operations import accounts, contents, deliveries, drafts, messages, status
+from mailbox_appliance.operations import accounts, contents, deliveries, drafts, events, messages, status
 from mailbox_appliance.operations.decoding import Parameter
 from mailbox_appliance.operations.operation import Cursor, Limit
 
@@ -57,6 +59,7 @@ SEARCH_INPUT = ToolInput(
     all_accounts_operation=messages.list_all_messages,
 )
 SCHEDULED_INPUT = ToolInput(deliveries.list_scheduled, "GET /accounts/{accountId}/scheduled", defaults=_SMALLER_PAGE)
+CHANGES_INPUT = ToolInput(events.list_events, "GET /events", defaults=_SMALLER_PAGE)
 STATUS_INPUT = ToolInput(status.get_status, "GET /status")
 
 
@@ -106,6 +109,26 @@ def list_scheduled_emails(asked: CallContext, given: ToolRequest) -> ToolResult:
     senders = UNTRUSTED_SCHEDULED.with_prefix("items/*")
     limit = int(given.request.values["limit"])
     return render.present_page(ask, limit, tool="list_scheduled_emails", about=about, senders=senders)
+
+
+def list_changes(asked: CallContext, given: ToolRequest) -> ToolResult:
+    """Return what has changed after a position, in order, and how to go on from there."""
+
+    def ask(limit: int) -> tuple[Any, Sequence[str]]:
+        answer = given.call(asked, limit=str(limit))
+        if isinstance(answer.waits_for, EventWait):
+            asked.waits.append(answer.waits_for)
+        data = to_json_data(answer.data)
+        return data | {"items": [one | {"data": drop_headers(one["data"])} for one in data["items"]]}, answer.warnings
+
+    def about(data: Any) -> str:
+        found = f"{_count_text(data['items'], 'change', 'changes')}, oldest first."
+        if data["reset"]:
+            found = "Changes before nextPosition are lost to you. List mailboxes and messages again."
+        return f"{found} Then call list_changes with `after` {data['nextPosition']} and the other arguments unchanged."
+
+    limit = int(given.request.values["limit"])
+    return render.present_page(ask, limit, tool="list_changes", about=about, senders=UNTRUSTED_CHANGES)
 
 
 def get_status(asked: CallContext, given: ToolRequest) -> ToolResult:

@@ -10,6 +10,7 @@ from mailbox_appliance.feed.events import to_events, visible_changes
 from mailbox_appliance.feed.waiting import EventStream, EventWait, Subscription
 from mailbox_appliance.model.changes import EventPage, EventType, list_event_types
 from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.members import Capability
 from mailbox_appliance.operations.operation import Caller, Limit, operation
 
 Position = Annotated[str, Meta(min_length=1, max_length=60)]
@@ -30,7 +31,7 @@ Wait = Annotated[
 LastEventId = Annotated[Position, Meta(description="As `after`; browsers send it when they connect again.")]
 
 
-@operation()
+@operation(needs=Capability.MAIL_READ)
 def list_events(
     appliance: Appliance,
     caller: Caller,
@@ -62,7 +63,7 @@ def list_events(
     return OperationResult(page, waits_for=waits_for)
 
 
-@operation()
+@operation(needs=Capability.MAIL_READ)
 def stream_events(
     appliance: Appliance,
     caller: Caller,

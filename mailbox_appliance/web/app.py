@@ -21,7 +21,7 @@ from mailbox_appliance.model.decoding import prepare_types
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import DISK_FULL_MESSAGE, is_disk_full
 from mailbox_appliance.web import console_files, http
-from mailbox_appliance.web.events import PageReader, begin_stream
+from mailbox_appliance.web.events import CallReader, PageReader, begin_stream
 from mailbox_appliance.web.http import (
     AllowedHosts,
     Response,
@@ -227,7 +227,10 @@ class App:
             held.answer(_STATUS_LINES[response.status], headers, body, record)
 
         readers.check_room(wait.subscription)
-        environ[HOLD_REQUEST](lambda held: readers.add(PageReader(wait, held, answer)))
+        if response.request_body:
+            environ[HOLD_REQUEST](lambda held: readers.add(CallReader(wait, held, response.request_body)))
+        else:
+            environ[HOLD_REQUEST](lambda held: readers.add(PageReader(wait, held, answer)))
         return True
 
     def _answer_while_restarting(self, environ: Environ, request_id: str) -> Response:

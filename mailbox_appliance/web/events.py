@@ -60,6 +60,38 @@ class PageReader:
         self._answer(self._held, Response(200, body))
 
 
+class CallReader:
+    """A request with a body that is repeated when there is an event, such as a tool call."""
+
+    def __init__(self, wait: EventWait, held: HeldRequest, body: bytes) -> None:
+        self.subscription, self.after = wait.subscription, wait.subscription.after
+        self._held = held
+        self._held.body = body
+        self._until = time.monotonic() + wait.seconds
+
+    def is_ready(self) -> bool:
+        """Always true."""
+        return True
+
+    def tell(self, batch: Batch) -> bool:
+        """Repeat the request if there is an event."""
+        self.after = batch.after
+        if batch.events:
+            self._held.release()
+        return not batch.events
+
+    def tick(self, now: float) -> bool:
+        """Repeat the request when it has waited long enough. Returns False if the client has disconnected, too."""
+        if self._held.is_open and now < self._until:
+            return True
+        self._held.release()
+        return False
+
+    def end(self) -> None:
+        """Repeat the request. It is answered by what its credential may see then."""
+        self._held.release()
+
+
 class StreamReader:
     """A stream of events. Each event is sent with its position, so that the client can go on from there."""
 

@@ -298,6 +298,7 @@ NEEDED = {
     "forward_email": ["accountId", "messageId", "idempotencyKey", "to"],
     "cancel_scheduled_email": ["accountId", "scheduleId"],
     "modify_emails": ["accountId", "messageIds", "action"],
+    "list_changes": [],
     "get_status": [],
 }
 
@@ -311,6 +312,8 @@ DEFAULTS = [
     ("list_emails", "limit", 10),
     ("search_emails", "limit", 10),
     ("list_scheduled_emails", "limit", 20),
+    ("list_changes", "limit", 20),
+    ("list_changes", "wait", 0),
     ("get_thread", "limit", 20),
     ("get_email", "bodyFormat", "text"),
     ("get_email_body", "offset", 0),

@@ -38,6 +38,7 @@ TABLE = (
     ("list_scheduled_emails", "GET /accounts/{accountId}/scheduled", "R I"),
     ("cancel_scheduled_email", "DELETE /accounts/{accountId}/scheduled/{scheduleId}", "I"),
     ("modify_emails", "POST /accounts/{accountId}/messages/actions", "D I"),
+    ("list_changes", "GET /events", "R I"),
     ("get_status", "GET /status", "R I"),
 )
 #: Capabilities that a caller needs to see a tool.

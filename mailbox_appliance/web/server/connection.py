@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -141,6 +142,7 @@ class ResponseTask(WSGITask):
     content_length: int | None = None
     rest: "ResponseRemainder | None" = None  # the remainder that continues it
     was_held = False  # whether it continues a request that was set aside
+    held_body = b""  # the body of that request
     then: "Callable[[], None] | None" = None  # of a request that was answered while it was set aside
     _is_held = False
     _begin_sink: "Callable[[ResponseSink], None] | None" = None
@@ -262,6 +264,8 @@ class ResponseTask(WSGITask):
         environ.pop("wsgi.file_wrapper", None)  # it would write objects that are not bytes
         environ[STREAM_BODY] = self._take_stream
         environ[KEEP_OPEN] = self._keep_open
+        if self.was_held:
+            environ["wsgi.input"] = BytesIO(self.held_body)
         if not (self.was_held or self.channel.server.draining):
             environ[HOLD_REQUEST] = self._hold
         if self.request.postponed:
@@ -322,9 +326,12 @@ class Hold:
 
 
 class HeldRequest:
-    """A request that was set aside. It waits in the connection's queue, before the next request."""
+    """A request that was set aside. It waits in the connection's queue, before the next request.
 
-    error = None
+    `body`: what the application read of its body, to read it again.
+    """
+
+    error, body = None, b""
 
     def __init__(self, channel: Any, request: Any) -> None:
         self.request, self.hold, self._channel = request, Hold(channel), channel
@@ -362,8 +369,9 @@ class HeldRequest:
         """Return the task that continues the request."""
         if self._answered is not None:
             return self._answered
+        self.request.body_rcv = None  # it was closed
         task = ResponseTask(self._channel, self.request)
-        task.was_held = True
+        task.was_held, task.held_body = True, self.body
         return task
 
     def close(self) -> None:
