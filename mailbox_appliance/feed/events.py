@@ -19,14 +19,14 @@ from mailbox_appliance.store.changes import Change, ChangeFilter
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 
+#: Events of mailboxes. Whoever reads them may read mail, as for lists of messages, deliveries and mailboxes.
 _MAIL: frozenset[EventType] = frozenset(
-    {"message.created", "message.updated", "message.moved", "message.deleted", "delivery.updated"}
+    {"message.created", "message.updated", "message.moved", "message.deleted", "delivery.updated", "account.updated"}
 )
 #: Events of no mailbox.
 BACKUP_TYPES: frozenset[EventType] = frozenset({"backup.finished", "backup.failed"})
 #: What `data` of an event can be.
 EVENT_DATA: tuple[type[Wire], ...] = (Message, Delivery, AccountState, Backup, FailedBackup, Vanished)
-_ACCOUNTS: frozenset[EventType] = frozenset({"account.updated"})
 
 
 def visible_changes(
@@ -46,9 +46,7 @@ def visible_changes(
     reached = frozenset(permissions.reachable_syncs(store, found))
     if account_ids is not None and not reached.issuperset(account_ids):
         raise NotFound(what="mailbox")
-    seen = _ACCOUNTS
-    if Capability.MAIL_READ in permissions.effective_capabilities(found):
-        seen |= _MAIL
+    seen = _MAIL if Capability.MAIL_READ in permissions.effective_capabilities(found) else frozenset[EventType]()
     if found.kind == "session" and found.member.role == "admin" and is_private and account_ids is None:
         seen |= BACKUP_TYPES
     return ChangeFilter(

@@ -41,7 +41,7 @@ class Subscription:
     - types, account_ids: Only these types of events and mailboxes; empty and None: all.
     - after: Number of the last change that the reader knows.
     - is_reset: Whether changes before that number are lost to the reader.
-    - seen: What it saw when it asked.
+    - seen: What it saw when its rights were checked last.
     - seen_at: Number of the last change before that was found out.
     """
 
@@ -64,17 +64,28 @@ class Subscription:
         """What decides about what `check` returns: readers with the same need one check."""
         return self.found.kind, self.found.id, self.is_private, self.types, self.account_ids
 
-    def check(self) -> ChangeFilter | None:
+    def check(self) -> "Rights | None":
         """Return what the credential sees now. None if it has ended, or must not see these mailboxes any more."""
         found = self.store.credentials.find_live(self.found.kind, self.found.id)
         if found is None or found.member.status != "active":
             return None
         try:
-            return visible_changes(
+            seen = visible_changes(
                 self.store, found, is_private=self.is_private, types=self.types, account_ids=self.account_ids
             )
         except NotFound:
             return None
+        return found, seen
+
+    def having(self, rights: "Rights | None") -> "Subscription | None":
+        """Return the same with these rights. None if there are none, or if less is seen with them than before."""
+        if rights is None or not rights[1].includes(self.seen):
+            return None
+        return replace(self, found=rights[0], seen=rights[1])
+
+
+#: A credential as it is now, and what it sees.
+Rights = tuple[FoundCredential, ChangeFilter]
 
 
 @dataclass(frozen=True)
@@ -108,7 +119,10 @@ class Batch:
 
 
 class Reader(Protocol):
-    """Somebody who waits for events. Its functions are called by one thread, and must not block."""
+    """Somebody who waits for events. Its functions are called by one thread, and must not block.
+
+    `subscription`: what it asked for, with the rights of the last check.
+    """
 
     subscription: Subscription
 
@@ -136,7 +150,7 @@ class WaitingReaders:
         self._store = store
         self._lock = threading.Lock()
         self._woken = threading.Event()
-        self._readers: dict[Reader, ChangeFilter] = {}
+        self._readers: set[Reader] = set()
         self._of_members = Counter[str]()
         self._unchecked: list[Reader] = []  # rights may have changed since they asked
         #: Whether `stop` was called; nobody can wait any more.
@@ -168,7 +182,7 @@ class WaitingReaders:
             is_stopped = self.is_stopped or self._thread is None
             is_first = not self._readers
             if not is_stopped:
-                self._readers[reader] = subscription.seen
+                self._readers.add(reader)
                 self._of_members[subscription.found.member.id] += 1
         if is_stopped:
             reader.end()
@@ -199,13 +213,11 @@ class WaitingReaders:
             try:
                 now = time.monotonic()
                 end = self._store.changes.end()
-                if end > told and self._store.changes.has_changed_rights(told):
-                    checked = 0.0
-                is_due = now - checked >= _RIGHTS_EVERY
+                is_due = now - checked >= _RIGHTS_EVERY or (end > told and self._may_have_changed_rights(told))
                 checked = now if is_due else checked
                 with self._lock:
-                    new, self._unchecked = self._unchecked, []
-                self._check_rights(self._all() if is_due else new)
+                    new, self._unchecked = tuple(self._unchecked), []
+                self._check_rights(self.list() if is_due else (*new, *self._over()))
                 self._tell_all(end)
                 self._tick_all(now)
                 told = end
@@ -214,7 +226,7 @@ class WaitingReaders:
                 if not self.is_stopped:
                     log.exception("event_readers_failed")
                     time.sleep(_TICK)
-        for reader in self._all():
+        for reader in self.list():
             reader.end()
 
     def _leave_time(self, spent: float) -> None:
@@ -222,43 +234,61 @@ class WaitingReaders:
         if spent > 0.001:
             time.sleep(min(spent, _MOST_PAUSE))
 
-    def _all(self) -> dict[Reader, ChangeFilter]:
+    def list(self) -> tuple[Reader, ...]:
+        """Return all readers that wait."""
         with self._lock:
-            return dict(self._readers)
+            return tuple(self._readers)
+
+    def _may_have_changed_rights(self, after: int) -> bool:
+        changes = self._store.changes
+        return changes.has_changed_rights(after) or changes.floor() > after
+
+    def _over(self) -> tuple[Reader, ...]:
+        """Return the readers whose session seems to have ended by time: nothing is written then."""
+        return tuple(one for one in self.list() if self._store.credentials.is_over(one.subscription.found))
 
     def _remove(self, reader: Reader) -> None:
         member = reader.subscription.found.member.id
         with self._lock:
-            if self._readers.pop(reader, None) is not None:
+            if reader in self._readers:
+                self._readers.remove(reader)
                 self._of_members[member] -= 1
                 if not self._of_members[member]:
                     del self._of_members[member]
 
     def _check_rights(self, readers: Iterable[Reader]) -> None:
-        checked: dict[tuple[object, ...], ChangeFilter | None] = {}
+        checked: dict[tuple[object, ...], Rights | None] = {}
         for reader in readers:
             rights = reader.subscription.rights
             if rights not in checked:
                 checked[rights] = reader.subscription.check()
-            if (found := checked[rights]) is None:
+            now = reader.subscription.having(checked[rights])
+            if now is None:
                 self._end((reader,))
-                continue
-            with self._lock:
-                if reader in self._readers:
-                    self._readers[reader] = found
+            else:
+                reader.subscription = now
 
     def _tell_all(self, end: int) -> None:
-        """Readers that see the same, and have read as far, share what is read for them."""
+        """Readers that see the same, and have read as far, share what is read for them.
+
+        If rights change while events are read, these are not told: they may show what has changed since.
+        """
         groups: dict[tuple[int, ChangeFilter], list[Reader]] = {}
-        for reader, wanted in self._all().items():
-            if reader.after < end and reader.is_ready():
-                groups.setdefault((reader.after, wanted), []).append(reader)
-        events: dict[int, Event] = {}
+        floor = self._store.changes.floor()
         over: list[Reader] = []
+        for reader in self.list():
+            if reader.after < floor:  # events that it was not told of are gone: it learns that when it comes again
+                over.append(reader)
+            elif reader.after < end and reader.is_ready():
+                groups.setdefault((reader.after, reader.subscription.seen), []).append(reader)
+        events: dict[int, Event] = {}
         for (after, wanted), readers in groups.items():
-            changes, read = self._store.changes.read(after, wanted, _EVENTS_AT_ONCE)
+            changes, read = self._store.changes.read(after, wanted, _EVENTS_AT_ONCE, end)
             new = [change for change in changes if change.position not in events]
             events |= zip((change.position for change in new), to_events(self._store, new), strict=True)
+            if changes and self._may_have_changed_rights(end):
+                self._woken.set()
+                break
             batch = Batch([events[change.position] for change in changes], read)
             over += [reader for reader in readers if not reader.tell(batch)]
             if read < end:
@@ -266,7 +296,7 @@ class WaitingReaders:
         self._end(over)  # when all have been told: it makes work for other threads
 
     def _tick_all(self, now: float) -> None:
-        self._end([reader for reader in self._all() if not reader.tick(now)])
+        self._end([reader for reader in self.list() if not reader.tick(now)])
 
     def _end(self, readers: Iterable[Reader]) -> None:
         for reader in readers:

@@ -70,6 +70,10 @@ class ChangeFilter:
     account_ids: frozenset[str]
     member_id: str
 
+    def includes(self, other: "ChangeFilter") -> bool:
+        """Whether a reader with this filter sees all that one with the other filter sees."""
+        return self.types >= other.types and self.account_ids >= other.account_ids
+
 
 class Changes:
     """Reads the journal of changes, and keeps it within its limits."""
@@ -119,14 +123,16 @@ class Changes:
         """Return the ID of an event, which is the same each time that it is shown."""
         return id_of("evt", (int(self.mark, 16) << 64) | number)
 
-    def read(self, after: int, wanted: ChangeFilter, limit: int) -> tuple[tuple[Change, ...], int]:
+    def read(
+        self, after: int, wanted: ChangeFilter, limit: int, end: int | None = None
+    ) -> tuple[tuple[Change, ...], int]:
         """Return the next changes that a reader sees, in order, and the number after which to read on.
 
         `after`: number of the last change that was read. That number grows although nothing is returned if the reader
-        sees none of the changes.
+        sees none of the changes. `end`: number of the last change to read; None: of the last one that there is.
         """
         found: list[Change] = []
-        end = self.end()
+        end = self.end() if end is None else end
         values = {
             "kinds": json.dumps([_NUMBERS[kind] for kind in wanted.types]),
             "accounts": json.dumps(sorted(wanted.account_ids)),
