@@ -79,7 +79,7 @@ class Served:
 
     def open(self, path: str, token: str, method: str = "GET", body: object = None, **query: object) -> Opened:
         """Send a request to the API; its response is read later."""
-        connection = http.client.HTTPConnection(self.place, timeout=60)
+        connection = http.client.HTTPConnection(self.place, timeout=30)
         target = f"/api/v1{path}?{urlencode(query)}" if query else f"/api/v1{path}"
         fields = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         connection.request(method, target, None if body is None else json.dumps(body), fields)
