@@ -30,7 +30,7 @@ from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.messages import BodyFormat, BodyPart, Download
 from mailbox_appliance.operations import accounts, contents, deliveries, drafts, events, messages, status
 from mailbox_appliance.operations.decoding import Parameter
-from mailbox_appliance.operations.operation import Cursor, Limit
+from mailbox_appliance.operations.operation import Cursor, Limit, Request
 
 _SMALLER_PAGE = {"limit": "20"}
 #: As many messages as fit into most responses, so that one read is enough.
@@ -116,19 +116,38 @@ def list_changes(asked: CallContext, given: ToolRequest) -> ToolResult:
 
     def ask(limit: int) -> tuple[Any, Sequence[str]]:
         answer = given.call(asked, limit=str(limit))
-        if isinstance(answer.waits_for, EventWait):
+        # A call without a position begins at that of its repetition, so it would wait in vain.
+        if isinstance(answer.waits_for, EventWait) and "after" in given.request.values:
             asked.waits.append(answer.waits_for)
-        data = to_json_data(answer.data)
-        return data | {"items": [one | {"data": drop_headers(one["data"])} for one in data["items"]]}, answer.warnings
-
-    def about(data: Any) -> str:
-        found = f"{_count_text(data['items'], 'change', 'changes')}, oldest first."
-        if data["reset"]:
-            found = "Changes before nextPosition are lost to you. List mailboxes and messages again."
-        return f"{found} Then call list_changes with `after` {data['nextPosition']} and the other arguments unchanged."
+        return _change_data(answer.data), answer.warnings
 
     limit = int(given.request.values["limit"])
-    return render.present_page(ask, limit, tool="list_changes", about=about, senders=UNTRUSTED_CHANGES)
+    return render.present_page(ask, limit, tool="list_changes", about=_about_changes, senders=UNTRUSTED_CHANGES)
+
+
+def show_latest_changes(asked: CallContext, account_id: str | None) -> ToolResult:
+    """Return the latest changes in a mailbox, or in all that the caller can access. Raises Problem."""
+    account = {} if account_id is None else {ACCOUNT_ARGUMENT.wire: account_id}
+
+    def ask(limit: int) -> tuple[Any, Sequence[str]]:
+        request = Request(values={**account, "limit": str(limit)})
+        answer = events.list_latest_events.call(asked.appliance, asked.origin, asked.token, request)
+        return _change_data(answer.data), answer.warnings
+
+    limit = int(_SMALLER_PAGE["limit"])
+    return render.present_page(ask, limit, tool="list_changes", about=_about_changes, senders=UNTRUSTED_CHANGES)
+
+
+def _change_data(page: Any) -> dict[str, Any]:
+    data: dict[str, Any] = to_json_data(page)
+    return data | {"items": [one | {"data": drop_headers(one["data"])} for one in data["items"]]}
+
+
+def _about_changes(data: Any) -> str:
+    found = f"{_count_text(data['items'], 'change', 'changes')}, oldest first."
+    if data["reset"]:
+        found = "Changes before nextPosition are lost to you. List mailboxes and messages again."
+    return f"{found} Then call list_changes with `after` {data['nextPosition']} and the other arguments unchanged."
 
 
 def get_status(asked: CallContext, given: ToolRequest) -> ToolResult:

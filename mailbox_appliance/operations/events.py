@@ -64,6 +64,21 @@ def list_events(
 
 
 @operation(needs=Capability.MAIL_READ)
+def list_latest_events(
+    appliance: Appliance, caller: Caller, account_id: OnlyMailbox | None = None, limit: Limit = 20
+) -> EventPage:
+    """List the latest events.
+
+    The oldest of them comes first; `nextPosition` is that of now.
+    """
+    read, changes = _subscribe(appliance, caller, None, None, account_id), appliance.store.changes
+    found, end = changes.read(changes.start_of_last(read.seen, limit), read.seen, limit)
+    return EventPage(
+        items=tuple(to_events(appliance.store, found)), next_position=changes.to_position(end), reset=False
+    )
+
+
+@operation(needs=Capability.MAIL_READ)
 def stream_events(
     appliance: Appliance,
     caller: Caller,

@@ -133,11 +133,7 @@ class Changes:
         """
         found: list[Change] = []
         end = self.end() if end is None else end
-        values = {
-            "kinds": json.dumps([_NUMBERS[kind] for kind in wanted.types]),
-            "accounts": json.dumps(sorted(wanted.account_ids)),
-            "member": wanted.member_id,
-        }
+        values = _filter_values(wanted)
         while after < end and len(found) < limit:
             until, missing = min(after + _WINDOW, end), limit - len(found)
             rows = self._database.rows(_READ, values | {"after": after, "until": until, "limit": missing})
@@ -146,6 +142,14 @@ class Changes:
             ]
             after = found[-1].position if len(rows) == missing else until
         return tuple(found), after
+
+    def start_of_last(self, wanted: ChangeFilter, count: int) -> int:
+        """Return the number after which the last `count` changes come that a reader sees, of the newest 20,000."""
+        end = self.end()
+        after = max(self.floor(), end - _WINDOW)
+        values = _filter_values(wanted) | {"after": after, "until": end, "limit": count}
+        rows = self._database.rows(_READ.replace("ORDER BY c.position", "ORDER BY c.position DESC"), values)
+        return rows[-1][0] - 1 if len(rows) == count else after
 
     def has_changed_rights(self, after: int) -> bool:
         """Whether the rights of any credential may have changed after this number."""
@@ -198,6 +202,14 @@ def told_as_one(database: Database, message_id: str, *, has_moved: bool) -> Iter
     if database.change(f"DELETE FROM changes {its}", (before, message_id, _NUMBERS["message.deleted"])):
         kind = _NUMBERS["message.moved" if has_moved else "message.updated"]
         database.change(f"UPDATE changes SET kind = ? {its}", (kind, before, message_id, _NUMBERS["message.created"]))
+
+
+def _filter_values(wanted: ChangeFilter) -> dict[str, object]:
+    return {
+        "kinds": json.dumps([_NUMBERS[kind] for kind in wanted.types]),
+        "accounts": json.dumps(sorted(wanted.account_ids)),
+        "member": wanted.member_id,
+    }
 
 
 def begin_anew(database: Database, at_least: int) -> None:
