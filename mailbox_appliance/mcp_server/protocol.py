@@ -184,6 +184,9 @@ log = logging.getLogger(__name__)
 #: Key of an ASGI scope: the Exchange that a message belongs to.
 EXCHANGE_KEY = "mailbox.exchange"
 
+#: The methods by which `stdio` gets resources.
+LIST_RESOURCES, READ_RESOURCE = "mailbox/resources/list", "mailbox/resources/read"
+
 _NO_CURSOR = "Unknown cursor: all tools are on one page."
 _NO_RESOURCE_CURSOR = "Unknown cursor: all resources are on one page."
 #: The message for a URI that no resource has.
@@ -193,11 +196,12 @@ _FAULT = "Internal error. The log of the appliance has the details."
 
 
 def create_server() -> "Server[Any]":
-    """Return the SDK's server. It offers the tools and resources, and keeps nothing between messages.
+    """Return the SDK's server. It offers only the tools, and keeps nothing between messages.
 
-    So nobody can subscribe to a resource; `stdio` offers that.
+    Resources serve subscriptions, which need a connection that stays open. So `stdio` offers them, and gets them here
+    by methods of its own.
     """
-    return Server(
+    server = Server(
         tool.SERVER_NAME,
         version=__version__,
         title=tool.SERVER_TITLE,
@@ -206,9 +210,10 @@ def create_server() -> "Server[Any]":
         get_tool_input_schema=lambda _: None,
         on_list_tools=_list_tools,
         on_call_tool=_call_tool,
-        on_list_resources=_list_resources,
-        on_read_resource=_read_resource,
     )
+    server.add_request_handler(LIST_RESOURCES, types.PaginatedRequestParams, _list_resources)
+    server.add_request_handler(READ_RESOURCE, types.ReadResourceRequestParams, _read_resource)
+    return server
 
 
 async def _list_tools(context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -235,8 +240,8 @@ async def _call_tool(context: Any, params: types.CallToolRequestParams) -> types
         raise MCPError(code=types.INTERNAL_ERROR, message=_FAULT) from error
 
 
-async def _list_resources(context: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-    if params is not None and params.cursor:
+async def _list_resources(context: Any, params: types.PaginatedRequestParams) -> types.ListResourcesResult:
+    if params.cursor:
         raise MCPError(code=types.INVALID_PARAMS, message=_NO_RESOURCE_CURSOR)
     exchange = _get_exchange(context)
     found = await _run(exchange, lambda: list(resources.list_resources(exchange.context)))

@@ -433,13 +433,14 @@ class _StdioSession:
         self, _context: Any, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         cursor = {"cursor": params.cursor} if params is not None and params.cursor else {}
-        _, answer = await self._call_appliance("resources/list", cursor, "Repeat the request.")
+        _, answer = await self._call_appliance(protocol.LIST_RESOURCES, cursor, "Repeat the request.")
         if "result" not in answer:
             raise _to_mcp_error(answer)
         return types.ListResourcesResult.model_validate(answer["result"])
 
     async def _read_resource(self, _context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        _, answer = await self._call_appliance("resources/read", {"uri": str(params.uri)}, "Repeat the request.")
+        uri = {"uri": str(params.uri)}
+        _, answer = await self._call_appliance(protocol.READ_RESOURCE, uri, "Repeat the request.")
         if "result" not in answer:
             raise _to_mcp_error(answer)
         return types.ReadResourceResult.model_validate(answer["result"])

@@ -1,8 +1,9 @@
-"""Resources: the latest changes, over HTTP and stdio, and notifications about them over stdio."""
+"""Resources over stdio: the latest changes, and notifications about them."""
 
 import http.client
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,10 @@ class Stage:
         connection.close()
         return status, content
 
-    def over_http(self, version: str, method: str, token: str | None = None, **params: Any) -> Any:
+    def over_http(self, version: str, method: str, **params: Any) -> Any:
         """The response to a message over HTTP."""
         given = message(method, **params, **({"_meta": _META} if version == CURRENT else {}))
-        headers = headers_of(token or self.token, given, version)
-        headers |= {"Mcp-Name": params["uri"]} if version == CURRENT and "uri" in params else {}
-        return json.loads(self.post(json.dumps(given).encode(), headers)[1])
+        return json.loads(self.post(json.dumps(given).encode(), headers_of(self.token, given, version))[1])
 
     def for_stdio(self, given: Any) -> tuple[int, bytes]:
         """What the command `mcp` gets for a message."""
@@ -59,6 +58,15 @@ class Stage:
     def revoke(self) -> None:
         with self.served.store.database.transaction():
             self.served.store.api_keys.revoke(self.key)
+
+
+def asking(talk: Talk, version: str, method: str, **params: Any) -> Any:
+    """The response to a message over stdio."""
+    if version == PREVIOUS and not talk.asked:
+        talk.say(HELLO)
+        talk.hear()
+    talk.say(message(method, **params, **({"_meta": _META} if version == CURRENT else {})))
+    return talk.hear()
 
 
 @pytest.fixture
@@ -78,36 +86,39 @@ def talk(stage: Stage) -> Iterator[Talk]:
 
 
 @pytest.mark.parametrize("version", [PREVIOUS, CURRENT])
-def test_over_http_resources_can_be_read_and_not_subscribed_to(stage: Stage, version: str) -> None:
-    listed = stage.over_http(version, "resources/list")["result"]["resources"]
+def test_resources_can_be_listed_and_read(stage: Stage, talk: Talk, version: str) -> None:
+    ask = partial(asking, talk, version)
+    listed = ask("resources/list")["result"]["resources"]
     assert [one["uri"] for one in listed] == [ALL_CHANGES, stage.uri]
     letter = stage.served.deliver(stage.box.id, "Read me")
     for uri in (ALL_CHANGES, stage.uri):
-        (content,) = stage.over_http(version, "resources/read", uri=uri)["result"]["contents"]
+        (content,) = ask("resources/read", uri=uri)["result"]["contents"]
         assert letter in content["text"]
         assert stage.served.position() in content["text"]
         assert "<untrusted-" in content["text"].partition("Read me")[0]
-    if version == PREVIOUS:
-        said = stage.over_http(version, "initialize", **HELLO["params"])["result"]["capabilities"]
-    else:
-        said = stage.over_http(version, "server/discover")["result"]["capabilities"]
-    assert said["resources"] == {"subscribe": False, "listChanged": False}
 
 
 @pytest.mark.parametrize("version", [PREVIOUS, CURRENT])
-def test_what_cannot_be_read_is_refused(stage: Stage, version: str) -> None:
+def test_over_http_nothing_is_said_of_resources(stage: Stage, version: str) -> None:
+    hello = ("initialize", HELLO["params"]) if version == PREVIOUS else ("server/discover", {})
+    assert "resources" not in stage.over_http(version, hello[0], **hello[1])["result"]["capabilities"]
+
+
+@pytest.mark.parametrize("version", [PREVIOUS, CURRENT])
+def test_what_cannot_be_read_is_refused(stage: Stage, talk: Talk, version: str) -> None:
+    ask = partial(asking, talk, version)
     for uri in (changes_uri(stage.others.id), changes_uri("acc_unknown"), "mailbox://nothing", "file:///etc/passwd"):
-        assert stage.over_http(version, "resources/read", uri=uri)["error"]["code"] == -32602
-    assert stage.over_http(version, "resources/list", stage.sending_key)["result"]["resources"] == []
-    refused = stage.over_http(version, "resources/read", stage.sending_key, uri=ALL_CHANGES)
-    assert "mail.read" in refused["error"]["message"]
+        assert ask("resources/read", uri=uri)["error"]["code"] == -32602
+    stage.token = stage.sending_key
+    assert ask("resources/list")["result"]["resources"] == []
+    assert "mail.read" in ask("resources/read", uri=ALL_CHANGES)["error"]["message"]
 
 
-def test_a_resource_has_the_latest_changes_that_the_caller_sees(stage: Stage) -> None:
+def test_a_resource_has_the_latest_changes_that_the_caller_sees(stage: Stage, talk: Talk) -> None:
     letters = [stage.served.deliver(stage.box.id, f"Letter {number}") for number in range(30)]
     for number in range(300):
         stage.served.deliver(stage.others.id, f"Other {number}")
-    (content,) = stage.over_http(PREVIOUS, "resources/read", uri=ALL_CHANGES)["result"]["contents"]
+    (content,) = asking(talk, CURRENT, "resources/read", uri=ALL_CHANGES)["result"]["contents"]
     assert letters[-1] in content["text"]
     assert letters[0] not in content["text"]
     assert "Other" not in content["text"]
