@@ -85,10 +85,12 @@ class Happening:
         self.served, self.ids = served, ids
         self.boxes = {aim.mailbox.name: aim.mailbox.id for aim in world.mailboxes if aim.mailbox is not None}
         self._names: dict[tuple[str, str | None], str] = {}
+        #: The message that comes after everything.
+        self.last = ""
 
     def names(self, events: list[dict[str, Any]]) -> set[str]:
         """The events by their names; each may come once."""
-        found = [self._names[one["type"], _subject(one)] for one in events]
+        found = [self._names[one["type"], _subject(one)] for one in events if _subject(one) != self.last]
         assert len(found) == len(set(found)), found
         return set(found)
 
@@ -190,12 +192,12 @@ def told(served: Served) -> Told:
             "page": {name: served.pages(who.token, start) for name, who in everybody.items()},
             "long poll": {name: _rest_of(served, held[name], who) for name, who in everybody.items()},
             "mcp": {name: _by_mcp(served, who, start) for name, who in everybody.items()},
-            "webhook": _by_webhooks(served, receiver, list(everybody)),
             "cli": {name: _by_cli(served, everybody[name], start) for name in BY_CLI},
         }
         wait_until(lambda: _all_told(served), lambda: "some readers were not told", 20)
         served.appliance.readers.stop()
         found["stream"] = {name: stream.events() for name, stream in streams.items()}
+        found["webhook"] = _by_webhooks(happening, receiver, list(everybody))
     assert {name for name, status in made.items() if status == 201} == OF_SESSIONS.keys()
     by = {way: {name: happening.names(events) for name, events in by_name.items()} for way, by_name in found.items()}
     return Told(by, world, happening, start)
@@ -253,21 +255,18 @@ def _by_cli(served: Served, who: Credential, start: str) -> list[dict[str, Any]]
     return items
 
 
-def _by_webhooks(served: Served, receiver: Receiver, names: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """What each webhook was sent, once none has anything left to send."""
-    end = served.store.changes.end()
-    sender = served.appliance.webhook_sender
-
-    def is_done() -> bool:
-        return all(
-            sender._read_up_to(one.shown.id, one.position, one.replays) >= end for one in served.store.webhooks.list()
-        )
-
-    wait_until(is_done, lambda: "something is left to send", 30)
+def _by_webhooks(happening: Happening, receiver: Receiver, names: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """What each webhook was sent until one more change, of which every member is told. Events come in order."""
+    happening.last = happening.served.deliver(happening.boxes["shared"], "the last one")
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    while not receiver.got.empty():
-        asked = receiver.got.get()
-        found[names[int(asked.target.rpartition("/")[2])]].append(json.loads(asked.body)["data"])
+    ended = 0
+    while ended < len(OF_SESSIONS):
+        asked = receiver.got.get(timeout=20)
+        event = json.loads(asked.body)["data"]
+        if _subject(event) == happening.last:
+            ended += 1
+        else:
+            found[names[int(asked.target.rpartition("/")[2])]].append(event)
     return found
 
 
