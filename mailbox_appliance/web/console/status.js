@@ -1,6 +1,7 @@
 // @ts-check
-/** The status of the appliance, polled while the page is visible. All components share one request. */
+/** The status of the appliance, polled while the page is visible: no event tells all of it. All components share one request. */
 import * as api from "./api.js";
+import { watch } from "./changes.js";
 import { useEffect } from "./html.js";
 import * as session from "./session.js";
 import { Shared, useShared } from "./shared.js";
@@ -42,6 +43,10 @@ export async function refresh() {
 }
 
 document.addEventListener("visibilitychange", refresh); // the known status is out of date
+watch(
+  ({ type }) => watchers > 0 && /^(account|delivery|backup)\./.test(type),
+  () => (watchers > 0 ? refresh() : undefined),
+);
 
 /** @returns {Status | null} null before the first response */
 export function useStatus() {

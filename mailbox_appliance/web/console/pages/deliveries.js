@@ -2,6 +2,7 @@
 /** Deliveries, newest first, filtered by mailbox and status; or a single delivery. */
 import { nameOf, useAccounts } from "../accounts.js";
 import { at, get, post, whole } from "../api.js";
+import { about } from "../changes.js";
 import { html, useRef, useState } from "../html.js";
 import { go, to } from "../router.js";
 import * as session from "../session.js";
@@ -26,15 +27,10 @@ export default function Page({ params: { accountId = "", operationId }, query })
 function Deliveries({ accountId, status }) {
   const accounts = useAccounts().data;
   const isUnknown = accountId && accounts && !accounts.some((one) => one.id === accountId);
-  const [every, setEvery] = useState(20_000); // milliseconds; less while a delivery is in progress
   const pages = usePages(
-    async ({ cursor }, signal) => {
-      const page = await get("/delivery-operations", { accountId, status, cursor, limit: 20 }, signal);
-      setEvery(page.items.some(isMoving) ? 2_000 : 20_000);
-      return page;
-    },
+    ({ cursor }, signal) => get("/delivery-operations", { accountId, status, cursor, limit: 20 }, signal),
     [accountId, status],
-    { every },
+    { on: about("delivery", accountId), every: 5_000 },
   );
   const show = (/** @type {string} */ account, /** @type {string} */ wanted) =>
     go(account ? at`/deliveries/${account}` : "/deliveries", { status: wanted });
@@ -86,16 +82,16 @@ function briefly(all) {
 
 /** @param {{accountId: string, operationId: string}} props */
 function Delivery({ accountId, operationId }) {
-  const [every, setEvery] = useState(15_000); // milliseconds; less while it is in progress
+  const [isOpen, setOpen] = useState(false); // its steps and its copy in Sent have no events
   const path = at`/accounts/${accountId}/delivery-operations/${operationId}/timeline`;
   const found = useLoad(
     async (signal) => {
       const one = await whole(path, {}, signal);
-      setEvery(isMoving(one) || one.sentCopy === "pending" ? 1_500 : 15_000);
+      setOpen(isMoving(one) || one.sentCopy === "pending");
       return one;
     },
     [path],
-    { every },
+    { on: about("delivery", accountId), every: isOpen ? 1_500 : 15_000, seldom: isOpen ? 1_500 : undefined },
   );
   return html`
     <p><a href=${to("/deliveries")}>All deliveries</a></p>
