@@ -16,6 +16,7 @@ const WITHIN = 8_000; // milliseconds; a slower appliance counts as not respondi
  * @property {{format: number, sizeBytes: number, freeBytes: number, progress?: {work: string, step: string, done: number, total: number}}} store
  * @property {{id: string, status: string, lastSyncAt: string | null, progress: string | null}[]} accounts
  * @property {{queued: number, sending: number, uncertain: number}} deliveries
+ * @property {number} [disabledWebhooks] the member's own that failed
  * @property {{at: string, signal: string, file: string}} [lastCrash] for administrators, until one dismisses it
  * @property {string[]} warnings
  * @property {string} asOf when the appliance responded
