@@ -15,10 +15,6 @@ from tests.servers.running import PASSWORD
 _STREAM = "**/api/v1/events/stream"
 #: Milliseconds until a change must be visible. The page has a second; the rest is for a busy machine.
 _SOON = 3_000
-_HIDE = """(hidden) => {
-  Object.defineProperty(document, "hidden", {get: () => hidden, configurable: true});
-  document.dispatchEvent(new Event("visibilitychange"));
-}"""
 
 
 class Watched:
@@ -122,6 +118,21 @@ def test_a_storm_of_changes_is_shown_once_a_second_and_disturbs_nobody(walker: W
     expect(page.locator(f'[data-id="{id_}"] > input')).to_be_checked()
 
 
+def test_a_question_about_the_focused_message_outlives_a_refresh(walker: Walker) -> None:
+    watched = Watched(walker, a_mail("One"), a_mail("Two"))
+    page = watched.open("/mail")
+    page.get_by_role("link", name="One").focus()
+    page.keyboard.press("l")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    watched.act("star", watched.ids()["Two"])
+    starred = page.locator(".messages .star[aria-pressed='true']")
+    expect(starred).to_have_count(1, timeout=_SOON)
+    dialog.get_by_label("Label", exact=True).fill("work")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("listitem").filter(has_text="One").get_by_text("work")).to_be_visible()
+
+
 def test_an_open_message_follows_and_keeps_its_frame(walker: Walker) -> None:
     watched = Watched(walker, a_mail("Letter", html="<p>Dear reader</p>"))
     id_ = watched.ids()["Letter"]
@@ -169,9 +180,9 @@ def test_a_hidden_tab_has_no_stream_and_goes_on_where_it_stopped(walker: Walker)
     watched.act("star", watched.ids()["One"])
     expect(page.get_by_role("button", name="Star “One”")).to_have_attribute("aria-pressed", "true", timeout=_SOON)
     with page.expect_event("requestfailed", lambda one: one == watched.streams[0]):
-        page.evaluate(_HIDE, True)
+        walker.hide(page)
     watched.act("star", watched.ids()["Two"])
-    page.evaluate(_HIDE, False)
+    walker.hide(page, is_hidden=False)
     expect(page.get_by_role("button", name="Star “Two”")).to_have_attribute("aria-pressed", "true", timeout=_SOON)
     assert len(watched.streams) == 2
     assert watched.streams[1].headers["last-event-id"]
@@ -182,14 +193,14 @@ def test_a_reset_reads_the_lists_anew(walker: Walker) -> None:
     page = watched.open("/mail")
     watched.act("star", watched.ids()["One"])
     expect(page.get_by_role("button", name="Star “One”")).to_have_attribute("aria-pressed", "true", timeout=_SOON)
-    page.evaluate(_HIDE, True)
+    walker.hide(page)
     watched.act("star", watched.ids()["Two"])
 
     def lose_position(route: Route) -> None:
         route.continue_(headers={**route.request.headers, "last-event-id": "0123456789abcdef-7"})
 
     page.route(_STREAM, lose_position)
-    page.evaluate(_HIDE, False)
+    walker.hide(page, is_hidden=False)
     expect(page.get_by_role("button", name="Star “Two”")).to_have_attribute("aria-pressed", "true", timeout=_SOON)
 
 

@@ -8,9 +8,9 @@ import { go, to } from "../router.js";
 import * as session from "../session.js";
 import { refresh } from "../status.js";
 import { sure } from "../ui/dialog.js";
-import { Choice, useForm } from "../ui/form.js";
-import { Empty, Loaded, Pager, Problem, useLoad, usePages } from "../ui/load.js";
-import { done } from "../ui/notices.js";
+import { Choice } from "../ui/form.js";
+import { Empty, Loaded, Pager, useLoad, usePages } from "../ui/load.js";
+import { attempt, done } from "../ui/notices.js";
 import { Badge, Copy, Facts, Time, Title, Warnings } from "../ui/values.js";
 import * as words from "../words.js";
 import { isMoving, reason, STATUS, story, titleOf } from "./deliveries/wording.js";
@@ -194,17 +194,18 @@ function looked({ looks, nextLookAt }) {
 
 /** @param {{found: Timeline, onDecided: () => Promise<void>}} props */
 function Decide({ found, onDecided }) {
-  const form = useForm({}, async ({ outcome }) => {
-    await post(at`/accounts/${found.accountId}/delivery-operations/${found.operationId}/resolve`, { outcome });
-    done("Delivery resolved.");
-    void refresh();
-    await onDecided();
-  });
-  return html`<${Problem} error=${form.error} />
-    <div class="actions">${DECISIONS.map(([outcome, action, text]) => {
-      const decide = async () => {
-        if (await sure({ title: `${action}?`, text, action, danger: true })) await form.submit({ outcome });
-      };
-      return html`<button type="button" class="secondary" aria-disabled=${form.isBusy} onClick=${decide}>${action}…</button>`;
-    })}</div>`;
+  // An error is a notice, since this is gone when somebody else has decided meanwhile.
+  const resolve = (/** @type {string} */ outcome) =>
+    attempt(async () => {
+      await post(at`/accounts/${found.accountId}/delivery-operations/${found.operationId}/resolve`, { outcome });
+      done("Delivery resolved.");
+      void refresh();
+      await onDecided();
+    });
+  return html`<div class="actions">${DECISIONS.map(([outcome, action, text]) => {
+    const decide = async () => {
+      if (await sure({ title: `${action}?`, text, action, danger: true })) await resolve(outcome);
+    };
+    return html`<button type="button" class="secondary" onClick=${decide}>${action}…</button>`;
+  })}</div>`;
 }
