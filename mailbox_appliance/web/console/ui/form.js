@@ -165,10 +165,10 @@ export function Check({ of: form, name, label, path = `/${name}`, hint, isSwitch
 
 /**
  * A choice of one, or of several if the value is a list.
- * @param {{of: FormState, name: string, legend: string, choices: Pick[], more?: (value: string) => Record<string, any>, none?: string}} props
- *   `more`: returns other values that a choice sets
+ * @param {{of: FormState, name: string, legend: string, choices: Pick[], more?: (value: string) => Record<string, any>, none?: string,
+ *   isInner?: boolean}} props `more`: returns other values that a choice sets; `isInner`: it belongs to the choice before it
  */
-export function Picks({ of: form, name, legend, choices, more = () => ({}), none }) {
+export function Picks({ of: form, name, legend, choices, more = () => ({}), none, isInner = true }) {
   const group = useId();
   const now = form.values[name];
   const isMany = Array.isArray(now);
@@ -176,7 +176,7 @@ export function Picks({ of: form, name, legend, choices, more = () => ({}), none
   const toggled = (/** @type {string} */ value) =>
     isChosen(value) ? now.filter((/** @type {string} */ one) => one !== value) : [...now, value];
   const set = (/** @type {string} */ value) => form.set({ ...more(value), [name]: isMany ? toggled(value) : value });
-  return html`<fieldset class=${isMany ? "picks inner" : "picks"}><legend>${legend}</legend>
+  return html`<fieldset class=${isMany && isInner ? "picks inner" : "picks"}><legend>${legend}</legend>
     ${choices.map(
       (
         one,

@@ -68,7 +68,7 @@ function Choices({ form, accounts, kept }) {
     { value: "all", label: "All mailboxes", hint: "Those that you can read, including future ones." },
     { value: "some", label: "Selected mailboxes" },
   ];
-  return html`<${Picks} of=${form} name="types" legend="Events" choices=${types.map(([value, label, hint]) => ({ value, label, hint }))} />
+  return html`<${Picks} of=${form} name="types" legend="Events" isInner=${false} choices=${types.map(([value, label, hint]) => ({ value, label, hint }))} />
     <${Picks} of=${form} name="reach" legend="Mailboxes to follow" choices=${reach} />
     ${form.values.reach === "some" && html`<${Picks} of=${form} name="accountIds" legend="Mailboxes" none="No mailbox is connected yet." choices=${mailboxes} />`}`;
 }

@@ -2,7 +2,7 @@
 /** One webhook: its status, what can be done with it, and its attempts. */
 import { useAccounts } from "../../accounts.js";
 import * as api from "../../api.js";
-import { html, useState } from "../../html.js";
+import { html, useEffect, useState } from "../../html.js";
 import { go, to } from "../../router.js";
 import { refresh } from "../../status.js";
 import { sure } from "../../ui/dialog.js";
@@ -23,6 +23,7 @@ const EVERY = 10_000; // milliseconds; no event tells of webhooks
 export function Opened({ webhookId }) {
   const path = api.at`/webhooks/${webhookId}`;
   const found = useLoad((signal) => api.get(path, undefined, signal), [path], { every: EVERY });
+  useEffect(() => void refresh(), [found.data?.status]); // the navigation counts the disabled ones
   return html`<p><a href=${to("/webhooks")}>All webhooks</a></p>
     ${!found.data && html`<${Title}>Webhook<//>`}
     <${Loaded} of=${found} what="the webhook">${(/** @type {Webhook} */ webhook) => html`<${Shown} webhook=${webhook} path=${path} set=${found.set} />`}<//>`;
@@ -76,7 +77,6 @@ function Actions({ webhook, path, set, onTested }) {
   const turn = async () => {
     set(await api.patch(path, { status: isOff ? "active" : "disabled" }));
     done(isOff ? "The webhook is enabled. It continues where it stopped." : "The webhook is disabled.");
-    void refresh();
   };
   const remove = async () => {
     const text = "No more events are sent to its address. This cannot be undone.";
@@ -84,7 +84,6 @@ function Actions({ webhook, path, set, onTested }) {
     await api.remove(path);
     go("/webhooks", {}, { replace: true });
     done("The webhook was deleted.");
-    void refresh();
   };
   /** @type {[label: string, act: () => Promise<void>][]} */
   const all = [
