@@ -83,7 +83,7 @@ class TrayState:
     warnings: tuple[str, ...] = ()
     #: Whether the last daily backup failed; one of the warnings gives the reason.
     has_failed_daily_backup: bool = False
-    #: How many webhooks of this member were disabled because they failed; one of the warnings tells of them.
+    #: How many webhooks of this member were disabled because they failed; one of the warnings is about them.
     disabled_webhooks: int = 0
     #: Whether a backup is in progress, no matter who started it.
     is_backing_up: bool = False

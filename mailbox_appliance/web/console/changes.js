@@ -9,7 +9,7 @@ import * as session from "./session.js";
 import { Shared, useShared } from "./shared.js";
 
 const GAP = 1_000; // milliseconds between two refreshes of the same thing
-const SELDOM = 60_000; // milliseconds between refreshes of what no event tells, such as "3 minutes ago" and new folders
+const SELDOM = 60_000; // milliseconds between refreshes of what has no event, such as "3 minutes ago" and new folders
 const RETRY = 3_000; // milliseconds
 const SILENCE = 40_000; // milliseconds; the appliance sends a comment every 15 seconds
 

@@ -1,5 +1,5 @@
 // @ts-check
-/** The status of the appliance, polled while the page is visible: no event tells all of it. All components share one request. */
+/** The status of the appliance, polled while the page is visible: much of it has no event. All components share one request. */
 import * as api from "./api.js";
 import { watch } from "./changes.js";
 import { useEffect } from "./html.js";

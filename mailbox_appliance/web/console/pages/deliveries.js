@@ -194,7 +194,7 @@ function looked({ looks, nextLookAt }) {
 
 /** @param {{found: Timeline, onDecided: () => Promise<void>}} props */
 function Decide({ found, onDecided }) {
-  // An error is a notice, since this is gone when somebody else has decided meanwhile.
+  // An error is a notice, since this section is gone once somebody else has decided.
   const resolve = (/** @type {string} */ outcome) =>
     attempt(async () => {
       await post(at`/accounts/${found.accountId}/delivery-operations/${found.operationId}/resolve`, { outcome });

@@ -16,7 +16,7 @@ import { ApiText } from "./values.js";
  */
 
 /**
- * Load a value now, again when one of `of` changes, and as `how` says. Late responses are dropped.
+ * Load a value now, again when one of `of` changes, and when `how` requires it. Late responses are dropped.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
  * @param {unknown[]} of

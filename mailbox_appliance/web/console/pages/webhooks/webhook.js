@@ -17,7 +17,7 @@ import { eventsOf, isFailing, mailboxesOf, Status } from "./wording.js";
 /** @typedef {import("./wording.js").Webhook} Webhook */
 /** @typedef {{id: string, eventId: string, at: string, status: number | null, durationMs: number, error: string | null}} Attempt */
 
-const EVERY = 10_000; // milliseconds; no event tells of webhooks
+const EVERY = 10_000; // milliseconds; webhooks have no events
 
 /** @param {{webhookId: string}} props */
 export function Opened({ webhookId }) {

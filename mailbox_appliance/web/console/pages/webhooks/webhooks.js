@@ -12,7 +12,7 @@ import { eventsOf, isFailing, mailboxesOf, Status } from "./wording.js";
 
 /** @typedef {import("./wording.js").Webhook} Webhook */
 
-const EVERY = 15_000; // milliseconds; no event tells of webhooks
+const EVERY = 15_000; // milliseconds; webhooks have no events
 
 /** @param {{params: Record<string, string>, query: Record<string, string>}} props */
 export default function Page({ params: { webhookId }, query }) {
@@ -26,7 +26,7 @@ function List() {
   const accounts = useAccounts().data ?? [];
   const known = useLoad((signal) => api.get("/webhooks", undefined, signal), [], { every: EVERY });
   return html`<${Title} actions=${html`<a role="button" href=${to("/webhooks", { new: 1 })}>Create a webhook</a>`}>Webhooks<//>
-    <p>A webhook tells a program of yours what happens in your mailboxes: the appliance posts each event to its address.</p>
+    <p>With a webhook, a program learns what happens in your mailboxes: the appliance posts each event to its address.</p>
     <${Loaded} of=${known} what="the webhooks">${(/** @type {Webhook[]} */ all) =>
       all.length === 0
         ? html`<${Empty} title="No webhooks yet."><p>Create one for each program that waits for mail.</p><//>`
