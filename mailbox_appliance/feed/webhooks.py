@@ -21,7 +21,7 @@ import logging
 import socket
 import threading
 import time
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -138,8 +138,9 @@ def _abort(connection: socket.socket) -> None:
 class _Turn:
     """A webhook that sends some of its events, and its request. `is_slow`: nobody ends the request early."""
 
-    def __init__(self, thread: threading.Thread, *, is_slow: bool, is_prompt: bool) -> None:
-        self.thread, self.is_slow, self.is_prompt = thread, is_slow, is_prompt
+    def __init__(self, *, is_slow: bool, is_prompt: bool) -> None:
+        self.is_slow, self.is_prompt = is_slow, is_prompt
+        self.outcome: Future[None] | None = None
         self.began = time.monotonic()
         self.request = _Request()
 
@@ -149,6 +150,8 @@ class WebhookSender:
 
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self._store, self._settings, self._clock = store, settings, clock
+        # The same threads all the time, since each has a connection to the store.
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="webhook")
         self._calls = RemoteCalls()
         self._lock = threading.Lock()
         self._woken, self._stopping = threading.Event(), threading.Event()
@@ -174,11 +177,12 @@ class WebhookSender:
         self._woken.set()
         self._calls.abandon_all()
         until = time.monotonic() + timeout
-        with self._lock:
-            turns = [turn.thread for turn in self._turns.values()]
-        for thread in (self._thread, *turns):
-            if thread is not None:
-                thread.join(max(0.0, until - time.monotonic()))
+        with self._lock:  # nobody begins a turn meanwhile
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            turns = [turn.outcome for turn in self._turns.values() if turn.outcome is not None]
+        if self._thread is not None:
+            self._thread.join(timeout)
+        wait(turns, max(0.0, until - time.monotonic()))
 
     def wake(self) -> None:
         """Look for events to send at once, such as for a new webhook."""
@@ -213,11 +217,11 @@ class WebhookSender:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                wait = self._begin_due()
+                seconds = self._begin_due()
             except Exception:
                 log.exception("webhooks_failed")
-                wait = _IDLE
-            self._woken.wait(wait)
+                seconds = _IDLE
+            self._woken.wait(seconds)
             self._woken.clear()
 
     def _begin_due(self) -> float:
@@ -229,8 +233,8 @@ class WebhookSender:
             waiting = [one for one in due if one.id not in self._turns and self._read_up_to(one) < end]
             held_up = sum(not self._begin(one) for one in sorted(waiting, key=self._rank))
             patience = self._make_room(held_up)
-        wait = self._store.webhooks.next_due(end)
-        return min(_IDLE, patience, _IDLE if wait is None else wait + 0.01)
+        due_in = self._store.webhooks.next_due(end)
+        return min(_IDLE, patience, _IDLE if due_in is None else due_in + 0.01)
 
     def _is_slow(self, webhook: DueWebhook) -> bool:
         return webhook.failures > 0 or webhook.id in self._slow
@@ -246,14 +250,15 @@ class WebhookSender:
         is_prompt = webhook.has_succeeded and not is_slow
         turns = self._turns.values()
         if (
-            len(turns) >= _AT_ONCE
+            self._stopping.is_set()
+            or len(turns) >= _AT_ONCE
             or (not is_prompt and sum(not turn.is_prompt for turn in turns) >= _NOT_PROMPT_AT_ONCE)
             or (is_slow and sum(turn.is_slow for turn in turns) >= _SLOW_AT_ONCE)
         ):
             return is_slow
-        thread = threading.Thread(target=self._take_turn, args=(webhook.id,), name=f"webhook {webhook.id}", daemon=True)
-        self._turns[webhook.id] = _Turn(thread, is_slow=is_slow, is_prompt=is_prompt)
-        thread.start()
+        turn = _Turn(is_slow=is_slow, is_prompt=is_prompt)
+        turn.outcome = self._pool.submit(self._take_turn, webhook.id, turn)
+        self._turns[webhook.id] = turn
         return True
 
     def _make_room(self, count: int) -> float:
@@ -274,9 +279,7 @@ class WebhookSender:
         *known, read = self._seen.get(webhook_id, (0, 0, 0))
         return read if known == [webhook.position, webhook.replays] else webhook.position
 
-    def _take_turn(self, webhook_id: str) -> None:
-        with self._lock:
-            turn = self._turns[webhook_id]
+    def _take_turn(self, webhook_id: str, turn: _Turn) -> None:
         try:
             for _ in range(_IN_A_TURN):
                 is_over = self._stopping.is_set() or time.monotonic() - turn.began > _PATIENCE
@@ -329,7 +332,7 @@ class WebhookSender:
             elif turn.request.stopped is None:
                 failure = WebhookFailure(at=attempt.at, status=attempt.status, reason=attempt.error)
                 self._fail(webhook, failure)
-        return attempt.error is None and not took_long
+        return attempt.error is None and not took_long and position < self._store.changes.end()
 
     def _catch_up(self, webhook: StoredWebhook) -> StoredWebhook:
         """Return the webhook as it is now. Changes that were deleted are lost to it, which is recorded."""
@@ -414,10 +417,10 @@ class WebhookSender:
         now = to_millis(self._clock.now())
         since = now if webhook.failing_since is None else min(now, webhook.failing_since)
         left = (since - now) / 1000 + _TRIED_FOR.total_seconds()
-        wait = min(left, retry_delay(webhook.failures + 1, _FIRST_WAIT, LONGEST_WAIT))
+        pause = min(left, retry_delay(webhook.failures + 1, _FIRST_WAIT, LONGEST_WAIT))
         disable = left <= 0 or failure.status == _GONE
         with self._store.database.transaction():
-            if not self._store.webhooks.fail(webhook, failure, wait=wait, disable=disable) or not disable:
+            if not self._store.webhooks.fail(webhook, failure, wait=pause, disable=disable) or not disable:
                 return
             target = ("webhook", webhook.shown.id)
             self._store.audit.record(SYSTEM_ACTOR, "webhook.disable", target, about=webhook.member_id)
