@@ -348,7 +348,10 @@ class WebhookSender:
 
     def _find_next(self, webhook: StoredWebhook) -> tuple[Event, int, bytes] | None:
         """Return the next event that its member may read, its number, and the body to send."""
-        member = self._store.members.get(webhook.member_id)
+        try:
+            member = self._store.members.get(webhook.member_id)
+        except NotFound:  # removed a moment ago, with the webhooks
+            return None
         if member.status != "active":
             return None
         found = FoundCredential("session", "", member)

@@ -118,7 +118,8 @@ def create_webhook(appliance: Appliance, caller: Caller, request: CreateWebhookR
     409 `conflict`: you have 20 webhooks.
     """
     store, new = appliance.store, NewWebhook(request.url, request.types, request.account_ids, request.include_body)
-    _check(appliance, caller, new)
+    _check_address(appliance, new)
+    _require_accounts(appliance, caller, frozenset(new.account_ids or ()))
     secret = _new_secret()
     with store.database.transaction(durable=True):
         recheck_caller(store, caller)
@@ -154,7 +155,10 @@ def update_webhook(
         before.account_ids if request.account_ids is UNSET else request.account_ids,
         before.include_body if request.include_body is UNSET else request.include_body,
     )
-    _check(appliance, caller, new, known=frozenset(before.account_ids or ()))
+    # What it names already may be out of reach, or not allowed any more; it can be disabled nevertheless.
+    if (new.url, new.include_body) != (before.url, before.include_body):
+        _check_address(appliance, new)
+    _require_accounts(appliance, caller, frozenset(new.account_ids or ()).difference(before.account_ids or ()))
     with store.database.transaction(durable=True):
         recheck_caller(store, caller)
         store.webhooks.change(webhook_id, new, before.status if request.status is UNSET else request.status)
@@ -250,11 +254,8 @@ def _new_secret() -> str:
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
-def _check(appliance: Appliance, caller: Caller, new: NewWebhook, known: frozenset[str] = frozenset()) -> None:
-    """Raise Invalid for an address that is never used, and NotFound for a mailbox out of reach.
-
-    `known`: mailboxes that the webhook names already; they may be out of reach by now.
-    """
+def _check_address(appliance: Appliance, new: NewWebhook) -> None:
+    """Raise Invalid for an address that is never used, or not with the text of messages."""
     try:
         parts = urlsplit(new.url)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -267,5 +268,9 @@ def _check(appliance: Appliance, caller: Caller, new: NewWebhook, known: frozens
         raise Invalid.at("/url", "Use https. The setting `webhooks.allow_private` allows http in private networks.")
     if parts.scheme == "http" and new.include_body:
         raise Invalid.at("/includeBody", "The text of messages is sent over https only.")
-    for account_id in frozenset(new.account_ids or ()) - known:
+
+
+def _require_accounts(appliance: Appliance, caller: Caller, account_ids: frozenset[str]) -> None:
+    """Raise NotFound for a mailbox out of reach."""
+    for account_id in account_ids:
         require_account(appliance.store, caller.required_credential, account_id)

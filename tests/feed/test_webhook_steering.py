@@ -155,6 +155,11 @@ else:
         assert hook.send().status is None
         assert begun == set()
 
+    def test_an_address_that_is_not_allowed_any_more_can_be_disabled(hook: Hook) -> None:
+        hook.point_to("http://start.example/hook")
+        assert hook.ask("PATCH", f"/webhooks/{hook.id}", {"status": "disabled"})["status"] == "disabled"
+        assert not hook.ask("PATCH", f"/webhooks/{hook.id}", {"includeBody": True})
+
     def test_names_that_stand_for_such_addresses(hook: Hook) -> None:
         for number, address in enumerate(FORBIDDEN):
             assert hook.point_to(f"https://trap{number}.example/hook")
