@@ -318,12 +318,13 @@ CREATE TRIGGER changes_of_messages AFTER UPDATE OF folder, thread, flags, keywor
 CREATE TRIGGER changes_of_deleted_messages AFTER DELETE ON messages
   WHEN old.body > 0 AND (SELECT status FROM accounts WHERE number = old.account) <> 'removed' BEGIN
   INSERT INTO changes (kind, account, subject) VALUES (4, old.account, old.id); END;
--- A delivery is told of once its ID is shown.
+-- A delivery is told of once its ID is shown, also if a warning comes after its success, such as of a missing copy.
 CREATE TRIGGER changes_of_new_deliveries AFTER INSERT ON delivery_operations WHEN new.shown BEGIN
   INSERT INTO changes (kind, account, subject)
     VALUES (5, (SELECT number FROM accounts WHERE id = new.account_id), new.id); END;
-CREATE TRIGGER changes_of_deliveries AFTER UPDATE OF status, shown ON delivery_operations
-  WHEN new.shown AND (old.status <> new.status OR NOT old.shown) BEGIN
+CREATE TRIGGER changes_of_deliveries AFTER UPDATE OF status, shown, result_warnings ON delivery_operations
+  WHEN new.shown AND (old.status <> new.status OR NOT old.shown
+  OR (new.status = 'succeeded' AND old.result_warnings <> new.result_warnings)) BEGIN
   INSERT INTO changes (kind, account, subject)
     VALUES (5, (SELECT number FROM accounts WHERE id = new.account_id), new.id); END;
 CREATE TRIGGER changes_of_new_accounts AFTER INSERT ON accounts BEGIN
