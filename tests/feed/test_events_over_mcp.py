@@ -81,3 +81,11 @@ def test_a_position_of_another_store_says_that_all_must_be_read_anew(served: Ser
         "reset": True,
     }
     assert "List mailboxes and messages again" in body["result"]["content"][0]["text"]
+
+
+def test_a_request_without_a_position_waits_for_the_first_event(served: Served, owner: CheckedClient) -> None:
+    box = FilledMailbox(served.appliance, owner.member["id"])
+    waiting = served.open("/events", owner.token, wait=30)
+    wait_until(lambda: len(served.appliance.readers) == 1, lambda: "nobody waits", 20)
+    message = served.deliver(box.id, "Awaited")
+    assert [one["data"]["id"] for one in waiting.data()["items"]] == [message]
