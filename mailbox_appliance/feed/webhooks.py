@@ -25,7 +25,9 @@ from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor, wa
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from standardwebhooks import Webhook as Signer
@@ -143,6 +145,15 @@ class _Turn:
         self.outcome: Future[None] | None = None
         self.began = time.monotonic()
         self.request = _Request()
+
+
+def is_private_target(url: str) -> bool:
+    """Whether nobody else can read what is sent to this URL: it uses HTTPS, or stays on this computer."""
+    parts = urlsplit(url)
+    try:
+        return parts.scheme == "https" or ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return parts.hostname == "localhost"
 
 
 class WebhookSender:
@@ -356,7 +367,8 @@ class WebhookSender:
             return None
         found = FoundCredential("session", "", member)
         accounts = webhook.shown.account_ids
-        seen = visible_changes(self._store, found, is_private=True, types=webhook.shown.types)
+        is_private = is_private_target(webhook.shown.url)
+        seen = visible_changes(self._store, found, is_private=is_private, types=webhook.shown.types)
         if accounts is not None:
             seen = replace(seen, account_ids=seen.account_ids.intersection(accounts), types=seen.types - BACKUP_TYPES)
         changes, read = self._store.changes.read(self._read_up_to(webhook), seen, 1)

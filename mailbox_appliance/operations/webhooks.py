@@ -11,6 +11,8 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import Conflict, Invalid
+from mailbox_appliance.feed.events import BACKUP_TYPES
+from mailbox_appliance.feed.webhooks import is_private_target
 from mailbox_appliance.model.base import Deletion, Input, Page, Timestamp, Wire
 from mailbox_appliance.model.changes import EventType
 from mailbox_appliance.model.deliveries import OperationResult
@@ -255,7 +257,7 @@ def _new_secret() -> str:
 
 
 def _check_address(appliance: Appliance, new: NewWebhook) -> None:
-    """Raise Invalid for an address that is never used, or not with the text of messages."""
+    """Raise Invalid for an address that is never used, or not for what is to be sent."""
     try:
         parts = urlsplit(new.url)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -268,6 +270,8 @@ def _check_address(appliance: Appliance, new: NewWebhook) -> None:
         raise Invalid.at("/url", "Use https. The setting `webhooks.allow_private` allows http in private networks.")
     if parts.scheme == "http" and new.include_body:
         raise Invalid.at("/includeBody", "The text of messages is sent over https only.")
+    if BACKUP_TYPES.intersection(new.types) and not is_private_target(new.url):
+        raise Invalid.at("/types", "Events of backups are sent over https, or to this computer.")
 
 
 def _require_accounts(appliance: Appliance, caller: Caller, account_ids: frozenset[str]) -> None:

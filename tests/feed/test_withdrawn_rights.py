@@ -209,3 +209,21 @@ def test_a_session_that_is_used_keeps_its_streams(scene: Scene) -> None:
     assert "Told before" in read_event(stream)
     scene.served.appliance.readers.stop()
     stream.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "is_taken"),
+    [
+        ("https://hooks.example/x", True),
+        ("http://127.0.0.1:9/x", True),
+        ("http://[::1]:9/x", True),
+        ("http://localhost:9/x", True),
+        ("http://192.168.1.9/x", False),
+        ("http://hooks.example/x", False),
+        ("http://127.0.0.1.hooks.example/x", False),
+    ],
+)
+def test_backups_are_told_of_on_private_connections_only(scene: Scene, url: str, is_taken: bool) -> None:
+    body = {"url": url, "types": ["backup.failed"]}
+    status = scene.served.open("/webhooks", scene.session(scene.boss), "POST", body).status()
+    assert status == (201 if is_taken else 400)
