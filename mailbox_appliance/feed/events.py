@@ -19,7 +19,7 @@ from mailbox_appliance.store.changes import Change, ChangeFilter
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 
-#: Events of mailboxes. Whoever reads them may read mail, as for lists of messages, deliveries and mailboxes.
+#: Events of mailboxes. They need `mail.read`, as lists of messages, deliveries and mailboxes do.
 _MAIL: frozenset[EventType] = frozenset(
     {"message.created", "message.updated", "message.moved", "message.deleted", "delivery.updated", "account.updated"}
 )

@@ -271,13 +271,13 @@ class WaitingReaders:
     def _tell_all(self, end: int) -> None:
         """Readers that see the same, and have read as far, share what is read for them.
 
-        If rights change while events are read, these are not told: they may show what has changed since.
+        If rights change while events are read, readers do not get these: they may show later changes.
         """
         groups: dict[tuple[int, ChangeFilter], list[Reader]] = {}
         floor = self._store.changes.floor()
         over: list[Reader] = []
         for reader in self.list():
-            if reader.after < floor:  # events that it was not told of are gone: it learns that when it comes again
+            if reader.after < floor:  # it has missed events that are deleted: it learns that when it connects again
                 over.append(reader)
             elif reader.after < end and reader.is_ready():
                 groups.setdefault((reader.after, reader.subscription.seen), []).append(reader)

@@ -112,7 +112,7 @@ def list_scheduled_emails(asked: CallContext, given: ToolRequest) -> ToolResult:
 
 
 def list_changes(asked: CallContext, given: ToolRequest) -> ToolResult:
-    """Return what has changed after a position, in order, and how to go on from there."""
+    """Return what has changed after a position, in order, and how to continue from there."""
 
     def ask(limit: int) -> tuple[Any, Sequence[str]]:
         answer = given.call(asked, limit=str(limit))

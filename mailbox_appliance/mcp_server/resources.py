@@ -1,4 +1,4 @@
-"""Resources: the latest changes in a mailbox, or in all mailboxes, for AI agents that are told when they change.
+"""Resources: the latest changes in a mailbox, or in all mailboxes, for AI agents that subscribe to them.
 
 `mailbox://changes` has the changes in all mailboxes of the caller, `mailbox://accounts/{accountId}/changes` those in
 one. Reading a resource returns the text that the tool list_changes has.

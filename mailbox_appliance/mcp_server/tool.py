@@ -13,8 +13,8 @@ from mailbox_appliance.operations.operation import Caller, Operation, Origin
 class CallContext:
     """The appliance and the caller of a tool: origin and token. Every operation checks the caller again.
 
-    `waits`: what the call could wait for, if its result says only that nothing has happened yet. Whoever answers may
-    set the call aside until then, and repeat it.
+    `waits`: what the call could wait for, if its result shows only that nothing has happened yet. An interface may set
+    the call aside until then, and repeat it.
     """
 
     appliance: Appliance

@@ -1,4 +1,4 @@
-"""Every credential sees exactly the events of what it may read, in every way that events are told.
+"""Every credential sees exactly the events of what it may read, however it reads them.
 
 What each sees stands in tables that are written by hand. Everybody of `tests/doors/gathering.py` asks.
 """
@@ -79,7 +79,7 @@ def wanted_by(name: str) -> set[str]:
 
 
 class Happening:
-    """One event of each kind in each mailbox, and who is told of which."""
+    """One event of each kind in each mailbox, by name."""
 
     def __init__(self, served: Served, world: World, ids: dict[str, str]) -> None:
         self.served, self.ids = served, ids
@@ -102,7 +102,7 @@ class Happening:
         self._send("granted", "later", "dan", kind="scheduled")
         self._send("shared", "eve", "eve")
         self._send("an admin's", "ada", "ada")
-        self._send("granted", "nobody is told", "dan", is_shown=False)
+        self._send("granted", "not shown yet", "dan", is_shown=False)
         with self.served.store.database.transaction():
             self.served.store.changes.record("backup.finished", "bak_1")
             self.served.store.changes.record("backup.failed", "no space")
@@ -156,7 +156,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @dataclass
 class Told:
-    """What everybody was told in each way: way -> name of the credential -> names of events."""
+    """The events that everybody got: way -> name of the credential -> names of events."""
 
     by: dict[str, dict[str, set[str]]]
     world: World
@@ -166,7 +166,7 @@ class Told:
 
 @pytest.fixture(scope="module")
 def told(served: Served) -> Told:
-    """What everybody was told of the same events."""
+    """The same events as everybody got them."""
     gathering = Gathering(served.appliance)
     world = gathering.world()
     everybody = {who.name: who for who in world.credentials}
@@ -194,7 +194,7 @@ def told(served: Served) -> Told:
             "mcp": {name: _by_mcp(served, who, start) for name, who in everybody.items()},
             "cli": {name: _by_cli(served, everybody[name], start) for name in BY_CLI},
         }
-        wait_until(lambda: _all_told(served), lambda: "some readers were not told", 20)
+        wait_until(lambda: _all_told(served), lambda: "some readers lag behind", 20)
         served.appliance.readers.stop()
         found["stream"] = {name: stream.events() for name, stream in streams.items()}
         found["webhook"] = _by_webhooks(happening, receiver, list(everybody))
@@ -221,7 +221,7 @@ def _all_told(served: Served) -> bool:
 
 
 def _rest_of(served: Served, held: Opened, who: Credential) -> list[dict[str, Any]]:
-    """What a request that waited is told, and what the next pages tell."""
+    """The events in the answer to a request that waited, and on the next pages."""
     page = held.data()
     if page is None:
         return []
@@ -256,7 +256,7 @@ def _by_cli(served: Served, who: Credential, start: str) -> list[dict[str, Any]]
 
 
 def _by_webhooks(happening: Happening, receiver: Receiver, names: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """What each webhook was sent until one more change, of which every member is told. Events come in order."""
+    """The events of each webhook before one more change, which every member gets. Events come in order."""
     happening.last = happening.served.deliver(happening.boxes["shared"], "the last one")
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     ended = 0

@@ -1,4 +1,4 @@
-"""Withdrawn rights end open streams and requests that wait, and stop webhooks, before the next event is told."""
+"""Withdrawn rights end open streams and requests that wait, and stop webhooks, before the next event."""
 
 import http.client
 import json
@@ -49,7 +49,7 @@ class Scene:
         return token
 
     def star(self) -> None:
-        """Change the message, of which those are told who may read it."""
+        """Change the message, which is an event for those who may read it."""
         self.served.change("UPDATE messages SET flags = flags | 2 WHERE id = ?", self.message)
 
 
@@ -58,7 +58,7 @@ Act = Callable[[Scene], object]
 
 @dataclass(frozen=True)
 class Withdrawal:
-    """How a right ends. `status`: what a request that waits is answered; `stops_webhooks`: whether the guest's stop."""
+    """A way for rights to end. `status`: of the answer to a request that waits; `stops_webhooks`: whether they stop."""
 
     name: str
     whose: Callable[[Scene], str]
@@ -122,7 +122,7 @@ def read_event(response: http.client.HTTPResponse) -> str:
         line = response.readline().decode()
         if line.startswith("data: "):
             return line
-    raise AssertionError("nothing is told")
+    raise AssertionError("no event comes")
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["before an event", "with an event"])
@@ -199,7 +199,7 @@ def test_a_new_grant_is_told_of_in_an_open_stream(scene: Scene) -> None:
 
 
 def test_a_session_that_is_used_keeps_its_streams(scene: Scene) -> None:
-    """By its own requests: a stream alone is no use of it."""
+    """Only its requests count as use, not an open stream."""
     token = scene.session(scene.guest)
     stream = scene.served.open("/events/stream", token).connection.getresponse()
     for _ in range(2):

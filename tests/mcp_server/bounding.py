@@ -114,7 +114,7 @@ def all_pages(reader: Reader) -> None:
 
 
 def all_changes(reader: Reader) -> None:
-    """From position to position, every message is told of once, as new."""
+    """From position to position, every message is listed once, as new."""
     position, created = reader.called.appliance.store.changes.to_position(0), list[str]()
     while items := (answer := reader.quickly("list_changes", after=position, limit=100)).data["items"]:
         created += [one["data"]["id"] for one in items if one["type"] == "message.created"]
