@@ -179,6 +179,16 @@ def test_deliveries_and_scheduled_messages_follow(walker: Walker) -> None:
     expect(page.get_by_text("Scheduled: ")).to_have_count(0, timeout=_SOON)
 
 
+def test_mailboxes_and_their_status_follow(walker: Walker) -> None:
+    watched = Watched(walker)
+    page = watched.open("/mailboxes")
+    expect(page.get_by_role("article")).to_have_count(1)
+    box = watched.house.connect(watched.person, a_mail("One"))  # returns when the mailbox is up to date
+    expect(page.get_by_role("article", name=box.email)).to_contain_text("Up to date", timeout=_SOON)
+    watched.open("/mail")
+    expect(page.get_by_label("Mailbox", exact=True)).to_contain_text(box.email)
+
+
 def test_a_hidden_tab_has_no_stream_and_goes_on_where_it_stopped(walker: Walker) -> None:
     watched = Watched(walker, a_mail("One"), a_mail("Two"))
     page = watched.open("/mail")
