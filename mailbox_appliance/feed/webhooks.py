@@ -11,7 +11,7 @@ At most eight requests run at once. No number of targets that hang may hold up t
     unknown ... has never accepted an event; together with the slow ones at most 6 at once
     prompt .... all others; any place
 
-A request to a target that is not slow makes room after half a second if others wait for its place. Then the target is
+A request to a target that is not slow is ended after half a second if others wait for its place. Then the target is
 slow, and gets the same event again.
 
 Targets are looked up and checked at each connection (`remote/net/connect.py`); redirects are not followed.
@@ -71,9 +71,9 @@ _REASONS = {
     "connection_refused": "The target does not accept connections on this port.",
 }
 _MADE_ROOM = "The target took longer than half a second while others waited. It gets the event again, with more time."
-_CHANGED = "Somebody changed the webhook meanwhile."
+_CHANGED = "Somebody changed the webhook during the attempt."
 _INSECURE = "The address has no https. The setting `webhooks.allow_private` allows that in private networks only."
-_LOST = "Events were deleted before they could be sent, because they were too old. Read the lists anew."
+_LOST = "Events were deleted before they could be sent, because they were too old. Read the lists again."
 _INTERNAL = "The event could not be sent because of an internal error. The log has the details."
 
 
@@ -188,7 +188,7 @@ class WebhookSender:
         self._woken.set()
         self._calls.abandon_all()
         until = time.monotonic() + timeout
-        with self._lock:  # nobody begins a turn meanwhile
+        with self._lock:  # nobody can begin a turn now
             self._pool.shutdown(wait=False, cancel_futures=True)
             turns = [turn.outcome for turn in self._turns.values() if turn.outcome is not None]
         if self._thread is not None:

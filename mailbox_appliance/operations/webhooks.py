@@ -58,7 +58,7 @@ class UpdateWebhookRequest(Input, frozen=True, kw_only=True):
     - types: Types of the events to send.
     - account_ids: IDs of the mailboxes whose events are sent; null for all that you may read.
     - include_body: Whether events of messages include their text.
-    - status: `disabled` sends nothing; `active` goes on where it stopped.
+    - status: `disabled` sends nothing; `active` continues where it stopped.
     """
 
     url: _Url | UnsetType = UNSET
@@ -157,7 +157,7 @@ def update_webhook(
         before.account_ids if request.account_ids is UNSET else request.account_ids,
         before.include_body if request.include_body is UNSET else request.include_body,
     )
-    # What it names already may be out of reach, or not allowed any more; it can be disabled nevertheless.
+    # Access to what it names, or the permission for its address, may have ended. It can still be disabled.
     if (new.url, new.include_body) != (before.url, before.include_body):
         _check_address(appliance, new)
     _require_accounts(appliance, caller, frozenset(new.account_ids or ()).difference(before.account_ids or ()))
@@ -188,7 +188,7 @@ def delete_webhook(appliance: Appliance, caller: Caller, webhook_id: WebhookId) 
 def rotate_secret(appliance: Appliance, caller: Caller, webhook_id: WebhookId) -> RotatedSecret:
     """Rotate a webhook's secret.
 
-    For 24 hours, requests are signed with both secrets, so that receivers can change theirs meanwhile.
+    For 24 hours, requests are signed with both secrets, so that receivers can change theirs during that time.
     """
     store = appliance.store
     _find(appliance, caller, webhook_id)
@@ -225,7 +225,7 @@ def replay_webhook(
     _find(appliance, caller, webhook_id)
     number = store.changes.from_position(request.after)
     if number is None:
-        raise Conflict(reason="Events after that position are no longer kept. Read the lists anew.")
+        raise Conflict(reason="Events after that position are no longer kept. Read the lists again.")
     with store.database.transaction(durable=True):
         recheck_caller(store, caller)
         store.webhooks.set_position(webhook_id, number)
@@ -275,6 +275,6 @@ def _check_address(appliance: Appliance, new: NewWebhook) -> None:
 
 
 def _require_accounts(appliance: Appliance, caller: Caller, account_ids: frozenset[str]) -> None:
-    """Raise NotFound for a mailbox out of reach."""
+    """Raise NotFound for a mailbox that the caller has no access to."""
     for account_id in account_ids:
         require_account(appliance.store, caller.required_credential, account_id)

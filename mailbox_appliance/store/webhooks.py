@@ -68,7 +68,7 @@ class DueWebhook:
 
 @dataclass(frozen=True)
 class NewWebhook:
-    """What a member asks for: see `Webhook`."""
+    """The part of a `Webhook` that its member chooses."""
 
     url: str
     types: tuple[EventType, ...]
@@ -177,7 +177,7 @@ class Webhooks:
     def succeed(self, sent: StoredWebhook, position: int, at: str) -> None:
         """Record that everything up to `position` was accepted. `sent`: the webhook as it was when sending began.
 
-        Nothing is changed if somebody has set its position meanwhile.
+        Nothing is changed if somebody has changed it or set its position since then.
         """
         with self._database.transaction():
             self._database.change(
@@ -187,7 +187,7 @@ class Webhooks:
             )
 
     def skip(self, read: StoredWebhook, position: int) -> None:
-        """Record that nothing up to `position` need be sent, unless somebody has set the position meanwhile."""
+        """Record that nothing up to `position` need be sent, unless somebody has set the position since then."""
         with self._database.transaction():
             sql = "UPDATE webhooks SET position = ? WHERE id = ? AND replays = ?"
             self._database.change(sql, (position, read.shown.id, read.replays))
@@ -196,7 +196,7 @@ class Webhooks:
         """Record a failed attempt. `sent`: the webhook as it was when sending began. `wait`: seconds until the next
         attempt. `disable`: there is to be none.
 
-        Returns False, and changes nothing, if somebody has changed or deleted it meanwhile.
+        Returns False, and changes nothing, if somebody has changed or deleted it since then.
         """
         now = to_millis(self._clock.now())
         with self._database.transaction():
@@ -212,7 +212,7 @@ class Webhooks:
         return bool(changed)
 
     def lose(self, behind: StoredWebhook, position: int, failure: WebhookFailure) -> None:
-        """Go on after `position`, because the changes before it were deleted, and record that as a failure."""
+        """Continue after `position`, because the changes before it were deleted, and record that as a failure."""
         with self._database.transaction():
             self._database.change(
                 "UPDATE webhooks SET position = ?, replays = replays + 1, failures = 0, failing_since = NULL,"

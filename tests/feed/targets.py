@@ -118,7 +118,7 @@ class Got:
 
     @property
     def verified(self) -> Any:
-        """What it says."""
+        """The decoded body."""
         return json.loads(self.body)
 
     def is_signed(self, secret: str) -> bool:
@@ -131,7 +131,7 @@ class Got:
 
 
 class Target:
-    """A target that behaves in one way until it is told to answer 200; see ACCEPTING and REFUSING."""
+    """A target that behaves in one way until `calm`, and then answers 200; see ACCEPTING and REFUSING."""
 
     def __init__(
         self, name: str = "", behave: Callable[[Any], None] | None = None, context: ssl.SSLContext | None = None
@@ -154,7 +154,7 @@ class Target:
 
     @property
     def connected(self) -> int:
-        """How many connections are open."""
+        """Number of open connections."""
         return self._listener.connected
 
     def calm(self) -> None:

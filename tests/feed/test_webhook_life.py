@@ -293,6 +293,6 @@ def test_twenty_that_hang_hold_up_nobody(rig: Rig) -> None:
         delays = sorted(
             got.at - from_timestamp(got.verified["data"]["at"]).timestamp() for one in healthy for got in one.got
         )
-        # Only at first, while nobody knows whom to trust, it takes a second or two.
+        # The first events take a second or two, while every target is unknown.
         assert delays[len(delays) // 2] < 0.2
         assert delays[-1] < 4

@@ -9,7 +9,7 @@ from tests.servers.dovecot import MailServer
 
 pytestmark = pytest.mark.slow
 
-#: On a machine that runs other tests, a p95 of few events says little: targets that hold others up take seconds.
+#: On a machine that runs other tests, a p95 of few events means little. Targets that hold others up take seconds.
 _NOISE = 0.5
 
 

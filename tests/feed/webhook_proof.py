@@ -1,4 +1,4 @@
-"""Proves that webhooks hold: every event arrives at least once and in order, whatever targets do and whoever dies.
+"""Proves that webhooks hold: every event arrives at least once and in order, while targets misbehave and processes die.
 
     calm ...... targets that behave get events; their delay is measured
     crowded ... so are they while others are slow, fail, hang and lie; their delay may be twice as long
@@ -44,7 +44,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Size:
-    """How much is done. `letters`: in each phase. `hanging`: targets that hang. `kills`: how often, at least once."""
+    """The size of a round. `letters`: in each phase. `hanging`: targets that hang. `kills`: at least one."""
 
     letters: int = 60
     hanging: int = 20

@@ -317,7 +317,7 @@ def _read_status(method: str, sock: socket.socket, options: HttpsOptions, until:
 def _read_head(method: str, stream: _Stream) -> http.client.HTTPResponse:
     response = http.client.HTTPResponse(stream, method=method)  # type: ignore[arg-type]  # it needs makefile() only
     response.begin()
-    if stream.is_at_end:  # RFC 9112 8: a head that breaks off is no response. http.client takes it for one.
+    if stream.is_at_end:  # RFC 9112 8: a head that breaks off is not a response, but http.client returns it.
         raise ConnectionResetError
     return response
 
