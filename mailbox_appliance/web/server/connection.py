@@ -65,7 +65,8 @@ KEEP_OPEN = "mailbox.keep_open"
 
 #: The ends of the paths of requests that may be held, or whose response may be kept open.
 READER_PATHS = ("/events", "/events/stream")
-_MOST_UNREAD = 64 * 1024  # bytes that wait for the client of a response that is kept open
+#: Bytes that wait for the client of a response that is kept open, before no more is written.
+MOST_UNREAD = 64 * 1024
 _HEADER_ALLOWANCE = 4096  # about the bytes of a response without its body
 
 #: Status, code and text of the responses that the server sends without the application.
@@ -395,7 +396,7 @@ class ResponseSink:
 
     def is_ready(self) -> bool:
         """Whether the client has read enough of what was written to be sent more."""
-        return bool(self._channel.total_outbufs_len <= _MOST_UNREAD)
+        return bool(self._channel.total_outbufs_len <= MOST_UNREAD)
 
     def write(self, data: bytes) -> bool:
         """Send data, which must not be empty. Returns False if the client has disconnected, or no memory is left."""

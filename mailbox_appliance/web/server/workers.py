@@ -32,7 +32,7 @@ class TaskQueue:
     answered.
 
     Requests for events come in bursts, as an event is told to all who wait, and each asks for the next one. So requests
-    of other kinds go first, but for one in `_MOST_AHEAD`.
+    of other kinds go first; after `_MOST_AHEAD` of them, one for events is next.
     """
 
     def __init__(self, most_slow: int) -> None:
