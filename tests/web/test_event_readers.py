@@ -90,7 +90,8 @@ def test_old_clients_and_methods_without_a_body(running: RunningAppliance, opene
     old = opened.enter_context(begin(running, _STREAM, version="1.0"))
     data = b""
     while not data.endswith(b"\n\n"):
-        assert (piece := old.recv(65536)), data
+        piece = old.recv(65536)
+        assert piece, data
         data += piece
     assert data.endswith(b"\r\n\r\n: still here\n\n")  # not in chunks
     assert b"Transfer-Encoding" not in data

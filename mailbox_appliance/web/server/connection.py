@@ -738,8 +738,10 @@ class HttpConnection(HTTPChannel):
             self._reserve()
         self._resume()
         self.server.count_reader(self, is_reader=False)
-        if self.held and self.requests:
-            self.requests[0].hold.release()  # a worker drops it
+        for request in list(self.requests)[:1]:
+            hold: Hold | None = getattr(request, "hold", None)
+            if hold is not None:
+                hold.release()  # a worker drops it
 
     def handle_error(self) -> None:
         """Log an unexpected failure and close this connection."""
