@@ -105,7 +105,7 @@ class EventStream:
 
 
 @dataclass(frozen=True)
-class Batch:
+class EventBatch:
     """The next events for all readers that see the same, and have read as far.
 
     - events: The events in order, which may be none.
@@ -133,7 +133,7 @@ class Reader(Protocol):
     def is_ready(self) -> bool:
         """Whether it takes events now; False while its client has not read the earlier ones."""
 
-    def tell(self, batch: Batch) -> bool:
+    def tell(self, batch: EventBatch) -> bool:
         """Give it the next events. Returns whether it waits for more; if not, it is ended."""
 
     def tick(self, now: float) -> bool:
@@ -289,7 +289,7 @@ class WaitingReaders:
             if changes and self._may_have_changed_rights(end):
                 self._woken.set()
                 break
-            batch = Batch([events[change.position] for change in changes], read)
+            batch = EventBatch([events[change.position] for change in changes], read)
             over += [reader for reader in readers if not reader.tell(batch)]
             if read < end:
                 self._woken.set()

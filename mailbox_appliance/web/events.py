@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from mailbox_appliance.feed.waiting import Batch, EventWait, Subscription, WaitingReaders
+from mailbox_appliance.feed.waiting import EventBatch, EventWait, Subscription, WaitingReaders
 from mailbox_appliance.model.base import encode_own_text
 from mailbox_appliance.model.changes import Event, EventPage
 from mailbox_appliance.model.deliveries import OperationResult
@@ -31,7 +31,7 @@ class PageReader:
         """Always true."""
         return True
 
-    def tell(self, batch: Batch) -> bool:
+    def tell(self, batch: EventBatch) -> bool:
         """Answer the request if there is an event."""
         self.after = batch.after
         if batch.events:
@@ -42,14 +42,14 @@ class PageReader:
         """Answer the request when it has waited long enough. Returns False if the client has disconnected, too."""
         if self._held.is_open and now < self._until:
             return True
-        self._send(Batch((), self.after))
+        self._send(EventBatch((), self.after))
         return False
 
     def end(self) -> None:
         """Continue the request. If it was not answered, that is done by what its credential may see then."""
         self._held.release()
 
-    def _send(self, batch: Batch) -> None:
+    def _send(self, batch: EventBatch) -> None:
         body = batch.made.get(self._limit)
         if body is None:
             items, after = tuple(batch.events[: self._limit]), self.subscription.store.changes.to_position(batch.after)
@@ -73,7 +73,7 @@ class CallReader:
         """Always true."""
         return True
 
-    def tell(self, batch: Batch) -> bool:
+    def tell(self, batch: EventBatch) -> bool:
         """Repeat the request if there is an event."""
         self.after = batch.after
         if batch.events:
@@ -110,7 +110,7 @@ class StreamReader:
         """Whether the client has read enough of the earlier events."""
         return self._sink.is_ready()
 
-    def tell(self, batch: Batch) -> bool:
+    def tell(self, batch: EventBatch) -> bool:
         """Send the events. Returns False if the client has disconnected."""
         if batch.events:
             data = batch.made.get(StreamReader)

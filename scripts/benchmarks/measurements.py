@@ -118,7 +118,7 @@ MEASUREMENTS = {
     ),
     "events": Measurement(
         "telling:measure",
-        "p95 from the commit to 500 readers; of GET `/me` meanwhile; a first sync of 20,000; a million journal rows",
+        "p95 from the commit to 500 readers; of GET `/me` beside it; a first sync of 20,000; a million journal rows",
         "GET `/me` without readers; a first sync without the journal",
     ),
     "console": Measurement(

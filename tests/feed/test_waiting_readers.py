@@ -10,7 +10,7 @@ import pytest
 
 from mailbox_appliance.errors import ReadersBusy
 from mailbox_appliance.feed.events import visible_changes
-from mailbox_appliance.feed.waiting import MOST_OF_MEMBER, MOST_READERS, Batch, Subscription, WaitingReaders
+from mailbox_appliance.feed.waiting import MOST_OF_MEMBER, MOST_READERS, EventBatch, Subscription, WaitingReaders
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.web.events import COMMENT_EVERY, StreamReader
@@ -25,14 +25,14 @@ class Listener:
     def __init__(self, subscription: Subscription, most: int = 1000) -> None:
         """`most`: batches after which it waits no more."""
         self.subscription, self.after, self.most = subscription, subscription.after, most
-        self.told: list[Batch] = []
+        self.told: list[EventBatch] = []
         self.changed = threading.Condition()
         self.is_slow = self.is_over = False
 
     def is_ready(self) -> bool:
         return not self.is_slow
 
-    def tell(self, batch: Batch) -> bool:
+    def tell(self, batch: EventBatch) -> bool:
         with self.changed:
             self.after = batch.after
             self.told += [batch] if batch.events else []
