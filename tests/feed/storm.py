@@ -196,7 +196,7 @@ class Storm:
                     case _:
                         client.append(chance.choice(("INBOX", "Archive", "Junk")), letter(f"new{number}"))
             self.in_projects = client.folder_status("Projects", ["MESSAGES"])[b"MESSAGES"]
-        self.following.expect(240, updated=2 * n, moved=n, deleted=n, created=n)
+        self.following.expect(20, updated=2 * n, moved=n, deleted=n, created=n)
 
     def renumber(self) -> None:
         """Another UIDVALIDITY, while the appliance is away, is no event; what comes after it is one."""

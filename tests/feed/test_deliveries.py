@@ -81,9 +81,7 @@ def test_a_send_that_nobody_answers_is_uncertain_until_it_is_resolved(sending: S
 
 def test_a_send_that_nobody_got_and_nobody_saw_is_not_told_of(sending: Sending, smtp: ScriptedSmtp) -> None:
     smtp.at("mail", "451 4.3.0 later")
-    answer = sending.house.ask(
-        sending.box.owner, "POST", f"/accounts/{sending.box.id}/send", TO, Idempotency_Key="one"
-    )
+    answer = sending.house.ask(sending.box.owner, "POST", f"/accounts/{sending.box.id}/send", TO, Idempotency_Key="one")
     assert answer.status == 503
     assert sending.told() == []
 
