@@ -8,7 +8,6 @@ from mailbox_appliance.store.changes import ChangeFilter
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync import mailbox
 from tests.servers.dovecot import MailServer
-from tests.servers.fault_proxy import FaultProxy
 from tests.servers.mailboxes import wait_until
 from tests.sync.mirrored import Mirror, connection_to
 

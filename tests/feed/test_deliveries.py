@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.console.house import Box, House
-from tests.feed.following import all_events, events
 from tests.feed.conftest import letter
+from tests.feed.following import all_events, events
 from tests.servers.mailboxes import wait_until
 from tests.servers.scripted_smtp import DROP, ScriptedSmtp
 
