@@ -73,6 +73,7 @@ EVENTS: Final[Mapping[str, str]] = MappingProxyType(
         "mcp_list_failed": "Internal error while listing the MCP tools.",
         "mcp_loop_ended": "The event loop of the MCP server ended unexpectedly.",
         "mcp_loop_error": "Internal error in the event loop of the MCP server.",
+        "mcp_resource_failed": "Internal error while reading or watching an MCP resource.",
         "mcp_tool_disk_full": "An MCP tool failed because the disk of the store is full.",
         "mcp_tool_failed": "Internal error while running an MCP tool.",
         "message_parse_failed": "A message could not be parsed; it is stored with its raw text.",

@@ -1,4 +1,4 @@
-"""What a credential sees of the journal of changes, and how each change is shown.
+"""The part of the journal of changes that a credential sees, and how each change is shown.
 
 Rights are those of now, not of the time of the change, and so is what is shown of it. So an event shows nothing that
 its reader could not read elsewhere at the same moment.
@@ -40,8 +40,8 @@ def visible_changes(
     """Return the filter for the changes that a credential sees now.
 
     `is_private`: whether nobody else can read the connection, which lists of backups require. `types`: only these types
-    of events; empty: all. `account_ids`: only events of these mailboxes; None: all. Raises NotFound if one of them is
-    out of reach.
+    of events; empty: all. `account_ids`: only events of these mailboxes; None: all. Raises NotFound if the
+    credential has no access to one of them.
     """
     reached = frozenset(permissions.reachable_syncs(store, found))
     if account_ids is not None and not reached.issuperset(account_ids):

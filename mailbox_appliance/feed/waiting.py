@@ -1,8 +1,8 @@
-"""Readers that wait for events without occupying a thread: one thread tells them all.
+"""Readers that wait for events without occupying a thread: one thread gives them all events.
 
 After each commit the thread looks for new rows in the journal, and reads them once for all readers that see the same.
-A reader whose client is slow is told later, from where it stopped. When the rights of any credential change, each
-reader is checked before it is told of anything after that.
+A reader whose client is slow gets them later, from where it stopped. When the rights of any credential change, each
+reader is checked before it gets anything after that.
 """
 
 import logging
@@ -34,7 +34,7 @@ _RETRY_AFTER = 5
 
 @dataclass(frozen=True, eq=False)
 class Subscription:
-    """What a credential asked to be told of.
+    """The events that a credential asked for.
 
     - found: The credential.
     - is_private: Whether nobody else can read the connection.
@@ -128,7 +128,7 @@ class Reader(Protocol):
 
     @property
     def after(self) -> int:
-        """Number of the last change that it was told of."""
+        """Number of the last change that it got or skipped."""
 
     def is_ready(self) -> bool:
         """Whether it takes events now; False while its client has not read the earlier ones."""
@@ -144,7 +144,7 @@ class Reader(Protocol):
 
 
 class WaitingReaders:
-    """All readers that wait, and the thread that tells them."""
+    """All readers that wait, and the thread that gives them events."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -163,7 +163,6 @@ class WaitingReaders:
 
     def start(self) -> None:
         """Start the thread."""
-        self._store.database.commit_listeners.append(self._look)
         self._thread = threading.Thread(target=self._run, name="event-readers", daemon=True)
         self._thread.start()
 
@@ -176,13 +175,14 @@ class WaitingReaders:
             self._thread.join(timeout)
 
     def add(self, reader: Reader) -> None:
-        """Let a reader wait. It is told of all changes after its own number, and ended at once after `stop`."""
+        """Let a reader wait. It gets all changes after its own number, and is ended at once after `stop`."""
         subscription = reader.subscription
         with self._lock:
             is_stopped = self.is_stopped or self._thread is None
             is_first = not self._readers
             if not is_stopped:
                 self._readers.add(reader)
+                self._store.database.commit_events.add(self._woken)
                 self._of_members[subscription.found.member.id] += 1
         if is_stopped:
             reader.end()
@@ -200,10 +200,6 @@ class WaitingReaders:
         is_full = len(self._readers) >= MOST_READERS
         if is_full or self._of_members[subscription.found.member.id] >= MOST_OF_MEMBER:
             raise ReadersBusy(retry_after=_RETRY_AFTER)
-
-    def _look(self) -> None:
-        if self._readers:
-            self._woken.set()
 
     def _run(self) -> None:
         told, checked = self._store.changes.end(), time.monotonic()
@@ -252,6 +248,8 @@ class WaitingReaders:
         with self._lock:
             if reader in self._readers:
                 self._readers.remove(reader)
+                if not self._readers:
+                    self._store.database.commit_events.discard(self._woken)
                 self._of_members[member] -= 1
                 if not self._of_members[member]:
                     del self._of_members[member]

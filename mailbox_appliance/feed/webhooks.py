@@ -171,12 +171,10 @@ class WebhookSender:
         self._slow: set[str] = set()
         # Position and replays in the store, and how far nothing is to be sent after that position.
         self._seen: dict[str, tuple[int, int, int]] = {}
-        self._has_any = True
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Start the thread that looks for events to send."""
-        self._store.database.commit_listeners.append(self._look)
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
         self._thread.start()
 
@@ -197,7 +195,6 @@ class WebhookSender:
 
     def wake(self) -> None:
         """Look for events to send at once, such as for a new webhook."""
-        self._has_any = True
         self._woken.set()
 
     def begin_anew(self, webhook_id: str) -> None:
@@ -221,10 +218,6 @@ class WebhookSender:
         self._store.webhooks.note(webhook_id, attempt)
         return attempt
 
-    def _look(self) -> None:
-        if self._has_any:
-            self._woken.set()
-
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
@@ -237,8 +230,10 @@ class WebhookSender:
 
     def _begin_due(self) -> float:
         """Give their turns to webhooks that have something to send. Returns the seconds until the next look."""
+        # Before the end is read: a later commit wakes the thread.
+        commits = self._store.database.commit_events
+        commits.add(self._woken) if self._store.webhooks.has_any() else commits.discard(self._woken)
         end = self._store.changes.end()
-        self._has_any = self._store.webhooks.has_any()
         due = self._store.webhooks.list_due(end)
         with self._lock:
             waiting = [one for one in due if one.id not in self._turns and self._read_up_to(one) < end]

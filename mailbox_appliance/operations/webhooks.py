@@ -112,10 +112,11 @@ def list_webhooks(appliance: Appliance, caller: Caller) -> tuple[Webhook, ...]:
 def create_webhook(appliance: Appliance, caller: Caller, request: CreateWebhookRequest) -> CreatedWebhook:
     """Create a webhook.
 
-    Events from now on are posted to its address, signed as Standard Webhooks define. What it sends depends on what you
-    may read at that time. Each event is sent at least once, with the same `webhook-id` each time, and those of a
-    mailbox in order. Any 2xx within 10 seconds counts as accepted. Otherwise it is tried again, after 5 seconds at
-    first and up to 12 hours later, for 3 days; then the webhook is disabled. 410 disables it at once.
+    Events from now on are posted to its address, signed as Standard Webhooks define. It sends what you may read at that
+    time. Each event is sent at least once and in order, with the same `webhook-id` each time.
+
+    Any 2xx within 10 seconds counts as accepted. Otherwise the event is sent again, after 5 seconds at first and up to
+    12 hours later, for 3 days. Then the webhook is disabled. 410 disables it at once.
 
     409 `conflict`: you have 20 webhooks.
     """

@@ -5,8 +5,8 @@ names what has changed; what readers are shown is read when they ask, so it is n
 only what is on the disk: after a power failure, a position that they know would belong to another change.
 
 A position is a number that only grows, with the mark of its store. A restore makes a new mark, since the mirror has
-then changed as a whole: whoever comes with an earlier position must read the lists anew. So must readers of positions
-that were deleted because they were too old, or too many.
+then changed as a whole: readers with an earlier position must read the lists again. So must readers whose position was
+deleted, because there were later ones for too long, or too many.
 """
 
 import json
@@ -22,7 +22,7 @@ from mailbox_appliance.store.database import Database
 
 #: The types of events by their numbers in the column `kind`, beginning with 1. 0 stands for changed rights.
 KINDS: tuple[EventType, ...] = list_event_types()
-#: The row that tells readers that wait to check what they may read. It is not shown.
+#: The kind of a row that makes readers that wait check what they may read. It is not shown.
 RIGHTS = 0
 _NUMBERS = {kind: number for number, kind in enumerate(KINDS, start=1)}
 _WINDOW = 20_000  # rows that one statement reads, so that it never takes long
@@ -62,9 +62,7 @@ class Change:
 
 @dataclass(frozen=True)
 class ChangeFilter:
-    """The changes that a reader sees: their types, the IDs of the mailboxes, and the member for whom deliveries are
-    visible.
-    """
+    """The changes that a reader sees: their types, the IDs of the mailboxes, and the member who sees deliveries."""
 
     types: frozenset[EventType]
     account_ids: frozenset[str]
@@ -109,9 +107,9 @@ class Changes:
         return f"{self.mark}-{number}"
 
     def from_position(self, position: str) -> int | None:
-        """Return the number of a position. None: changes after it are missing here, so its reader must start anew.
+        """Return the number of a position. None: changes after it are missing here, so its reader must start again.
 
-        Raises Invalid if it is no position at all.
+        Raises Invalid if it is not a position.
         """
         mark, _, digits = position.rpartition("-")
         if not (mark.isalnum() and digits.isdecimal() and len(digits) < 20):
@@ -193,8 +191,8 @@ class Changes:
 
 @contextmanager
 def told_as_one(database: Database, message_id: str, *, has_moved: bool) -> Iterator[None]:
-    """Context manager: the block deletes a message and adds it again, and readers are told that it was updated or has
-    moved. Call it inside a transaction.
+    """Context manager: the block deletes a message and adds it again; for readers it was updated, or has moved. Call it
+    inside a transaction.
     """
     before = int(database.value(_END))
     yield

@@ -204,8 +204,8 @@ class Database:
         self._sync = _LogSync()
         self._is_closed = False
         self._kept: dict[tuple[object, ...], Row] = {}
-        #: Called after each commit, in the thread that committed. They must be quick, and must not raise.
-        self.commit_listeners: list[Callable[[], object]] = []
+        #: Set after each commit.
+        self.commit_events: set[threading.Event] = set()
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """Return all rows of a query."""
@@ -340,8 +340,8 @@ class Database:
                 self._sync.end_commit(durable=durable and has_changed)
                 self._is_durable = False
                 self._kept = {}
-                for listener in self.commit_listeners:
-                    listener()
+                for event in tuple(self.commit_events):
+                    event.set()
 
     @contextmanager
     def block_writers(self) -> Iterator[None]:

@@ -315,7 +315,7 @@ class DeliveryLists:
         return to_delivery(row), warnings_of(row)
 
     def find(self, operation_id: str) -> Delivery | None:
-        """Return an operation whoever may see it, or None. Deliveries that no response has named are left out."""
+        """Return an operation without checking access. None: no response has named it, or it does not exist."""
         row = self._database.row(
             f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d WHERE d.id = ? AND d.shown", (operation_id,)
         )

@@ -75,7 +75,7 @@ class StopSignal:
             raise Stopped
 
     def wait(self, seconds: float) -> None:
-        """Wait so long. Raises Stopped if sync is asked to stop, also meanwhile."""
+        """Wait so long. Raises Stopped when sync is asked to stop."""
         if self._stopping.wait(seconds):
             raise Stopped
 

@@ -93,7 +93,7 @@ class CallReader:
 
 
 class StreamReader:
-    """A stream of events. Each event is sent with its position, so that the client can go on from there."""
+    """A stream of events. Each event is sent with its position, so that the client can continue from there."""
 
     def __init__(self, subscription: Subscription, sink: ResponseSink, position: str) -> None:
         """`position`: that of the subscription's beginning."""

@@ -14,7 +14,7 @@ orders messages by date. A message has no `uid` in two cases: the appliance made
 or it is `gone` from its folder. A gone message is kept until every other folder has been checked for it.
 
 Only triggers write to `changes`, in the transaction of the change itself, so that no change is missing there. A message
-is told of once its body is known, as one that was created.
+is reported as created once its body is known.
 """
 
 NUMBER = 5
