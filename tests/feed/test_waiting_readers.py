@@ -198,6 +198,7 @@ def test_a_comment_is_sent_every_fifteen_seconds_without_an_event(store: Store) 
         wire = stack.enter_context(Wire(stack.enter_context(listening(app)).addresses[0]))
         wire.send(b"GET /events/stream HTTP/1.0\r\n\r\n")
         wire._until(b"\r\n\r\n")
+        wait_until(lambda: bool(made), lambda: "the response was not kept open", 10)
         reader, now = StreamReader(subscription, made[0], "position"), time.monotonic()
         for seconds in (0, COMMENT_EVERY - 1, COMMENT_EVERY + 1, COMMENT_EVERY + 2, 2 * COMMENT_EVERY + 2):
             assert reader.tick(now + seconds)
