@@ -10,10 +10,11 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, Denied, Detail, NotFound
 from mailbox_appliance.events import DeliveryScheduled, DeliverySettled
 from mailbox_appliance.mail.outline import parse_content
-from mailbox_appliance.model.approvals import Approval, ApprovalStatus, StoredApproval
+from mailbox_appliance.model.approvals import Approval, ApprovalStatus, RequestedApproval, StoredApproval
 from mailbox_appliance.model.base import Input, Page
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.messages import Download, StoredBody
 from mailbox_appliance.operations.contents import body_in_form
 from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
@@ -21,7 +22,7 @@ from mailbox_appliance.operations.operation import Access, Caller, Cursor, Limit
 from mailbox_appliance.policies import check, read_policies
 from mailbox_appliance.store.store import Store
 
-_LIST = "approvals"
+_LIST, _REQUESTED_LIST = "approvals", "requested approvals"
 ApprovalId = Annotated[str, Meta(min_length=1, max_length=200)]
 Status = Annotated[ApprovalStatus, Meta(description="Only approvals with this status.")]
 
@@ -64,6 +65,27 @@ def list_approvals(
     found, more = appliance.store.approvals.list(caller.member.id, status=status, before=before, limit=limit)
     items = tuple(each.shown for each in found)
     return Page(items=items, next_cursor=encode_cursor(more, _LIST, status or ""))
+
+
+@operation(needs=Capability.MAIL_SEND)
+def list_requested(
+    appliance: Appliance,
+    caller: Caller,
+    status: Status | None = None,
+    limit: Limit = 50,
+    cursor: Cursor | None = None,
+) -> Page[RequestedApproval]:
+    """List approvals that you asked for.
+
+    Newest first: what became of the messages of this session or API key that a person must approve. Texts are not
+    shown, and nothing can be approved by it.
+    """
+    store, credential = appliance.store, caller.required_credential
+    accounts = [account.id for account in permissions.reachable_accounts(store, credential)]
+    before = decode_cursor(cursor, _REQUESTED_LIST, status or "")
+    found, more = store.approvals.list_requested(credential.id, accounts, status=status, before=before, limit=limit)
+    items = tuple(_to_requested(each.shown) for each in found)
+    return Page(items=items, next_cursor=encode_cursor(more, _REQUESTED_LIST, status or ""))
 
 
 @operation(access=Access.SESSION)
@@ -172,6 +194,23 @@ def _require_may_send(store: Store, found: StoredApproval) -> None:
         read_policies(store, found.shown.account_id, found.shown.requested_by.id),
         found.shown.account_id,
         recipients,
+    )
+
+
+def _to_requested(shown: Approval) -> RequestedApproval:
+    return RequestedApproval(
+        id=shown.id,
+        operation_id=shown.operation_id,
+        account_id=shown.account_id,
+        kind=shown.kind,
+        status=shown.status,
+        reasons=shown.reasons,
+        to=shown.to,
+        cc=shown.cc,
+        bcc=shown.bcc,
+        created_at=shown.created_at,
+        expires_at=shown.expires_at,
+        decided_at=shown.decided_at,
     )
 
 

@@ -6,7 +6,7 @@ pending --approve--> approved: the delivery is queued for now, or for the time a
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import msgspec
@@ -98,6 +98,27 @@ class Approvals:
             " ORDER BY d.number DESC LIMIT :most",
             {"member": member_id, "status": status, "before": before or 1 << 62, "most": limit + 1},
         )
+        return self._to_page(rows, limit)
+
+    def list_requested(
+        self, credential_id: str, account_ids: Collection[str], *, status: str | None, before: int | None, limit: int
+    ) -> tuple[tuple[StoredApproval, ...], int | None]:
+        """Return a page of the approvals that a credential asked for in these mailboxes, as `list` does."""
+        wanted = "" if status is None else " AND p.status = :status"
+        rows = self._database.rows(
+            f"SELECT {_COLUMNS} {_FROM} WHERE d.number < :before AND d.credential_id = :credential{wanted}"
+            " AND d.account_id IN (SELECT value FROM json_each(:accounts)) ORDER BY d.number DESC LIMIT :most",
+            {
+                "credential": credential_id,
+                "accounts": json.dumps([*account_ids]),
+                "status": status,
+                "before": before or 1 << 62,
+                "most": limit + 1,
+            },
+        )
+        return self._to_page(rows, limit)
+
+    def _to_page(self, rows: Sequence[Row], limit: int) -> tuple[tuple[StoredApproval, ...], int | None]:
         self._database.wait_until_durable()
         page = rows[:limit]
         return tuple(map(_to_approval, page)), page[-1][-1] if len(rows) > limit else None
