@@ -86,7 +86,7 @@ def read_policies(store: Store, account_id: str, credential_id: str) -> Policies
     try:
         mailbox, key = store.sending_policies.read(account_id, credential_id)
     except (msgspec.DecodeError, ValueError) as error:
-        reason = "a sending policy cannot be read, so nothing is sent. Set the policy again."
+        reason = "the policy cannot be read. Set it again."
         raise PolicyDenied(reason=reason, details=(Detail("policy", reason),)) from error
     return Policies(mailbox or SendingPolicy(), key)
 

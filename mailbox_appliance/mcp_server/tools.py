@@ -230,8 +230,9 @@ TOOLS: tuple[Tool, ...] = (
         read_tools.APPROVALS_INPUT,
         read_tools.list_approvals,
         "reads",
-        "List the messages you sent that a person must approve first, newest first, with their state: pending, approved,"
-        " rejected or expired. Only a person can approve them. For the next page, pass nextCursor as `cursor`.",
+        "List the messages you sent that a person must approve first, newest first, with their state: pending,"
+        " approved, rejected or expired. Only a person can approve them. For the next page, pass nextCursor as"
+        " `cursor`.",
     ),
     _tool(
         "modify_emails",
