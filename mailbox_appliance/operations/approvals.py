@@ -39,7 +39,7 @@ class ApproveRequest(Input, frozen=True, kw_only=True):
 class RejectRequest(Input, frozen=True, kw_only=True):
     """A rejection.
 
-    - reason: Why, for the audit log; nobody is told.
+    - reason: Why; `warnings` of the delivery show it to whoever asked for the send.
     """
 
     reason: Annotated[str, Meta(max_length=1000)] | None = None

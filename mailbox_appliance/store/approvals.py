@@ -185,10 +185,11 @@ class Approvals:
         """
         now = self._clock.now()
         self._decide(approval, "rejected", member_id, now, remark)
+        warnings = () if remark is None else (f"It was rejected: {remark}",)
         end_delivery(
             self._database,
             approval.shown.operation_id,
-            DeliveryOutcome("failed", "approval_rejected", came_from="queued"),
+            DeliveryOutcome("failed", "approval_rejected", warnings, came_from="queued"),
             now,
         )
 

@@ -68,7 +68,7 @@ REJECT = Row(
     "reject",
     Call("POST", "/approvals/{approvalId}/reject"),
     "Reject a message.\n\nIt is never sent; its delivery ends as failed.",
-    (_ID, option("--reason", "TEXT", "Why; only the store keeps it.")),
+    (_ID, option("--reason", "TEXT", "Why; shown to whoever asked for the send.")),
     body=lambda _, given: {} if given["reason"] is None else {"reason": given["reason"]},
     view=_render_approval,
 )
