@@ -39,7 +39,7 @@ class ApproveRequest(Input, frozen=True, kw_only=True):
 class RejectRequest(Input, frozen=True, kw_only=True):
     """A rejection.
 
-    - reason: Why; `warnings` of the delivery show it to whoever asked for the send.
+    - reason: Why; `warnings` of the delivery show it to the requester.
     """
 
     reason: Annotated[str, Meta(max_length=1000)] | None = None
@@ -179,7 +179,7 @@ def reject(
 
 
 def _require_decider(store: Store, caller: Caller, found: StoredApproval) -> None:
-    """Raise Denied unless the caller may approve: whoever a policy of the mailbox leashes cannot loose themselves."""
+    """Raise Denied unless the caller may approve: a policy of the mailbox also restrains the member who asked."""
     if found.by_owner:
         permissions.require_owner(store.accounts.get(found.shown.account_id), caller.member.id)
 

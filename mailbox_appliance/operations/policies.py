@@ -48,7 +48,7 @@ class SetSendingPolicyRequest(Input, frozen=True, kw_only=True):
 def get_account_policy(appliance: Appliance, caller: Caller, account: Account) -> SendingPolicy:  # noqa: ARG001
     """Get a mailbox's sending policy.
 
-    It holds for every message from this mailbox, whoever sends it. Without one, no field has a rule.
+    It holds for every message from this mailbox, also for those that you send. Without one, no field has a rule.
     """
     return _read(lambda: appliance.store.sending_policies.find_of_account(account.id))
 

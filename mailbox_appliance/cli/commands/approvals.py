@@ -54,8 +54,8 @@ SHOW = Row(
 APPROVE = Row(
     "approve",
     Call("POST", "/approvals/{approvalId}/approve"),
-    "Approve a message.\n\nShows who sends what to whom, and asks. With --digest, from `approvals show`, it approves"
-    " without asking. Exactly that message is sent.",
+    "Approve a message.\n\nShows sender, recipients and text, and asks. With --digest, from `approvals show`, it"
+    " approves without asking. Exactly that message is sent.",
     (
         _ID,
         option("--digest", "DIGEST", "Digest of the message that you have read; nothing is asked."),
@@ -68,7 +68,7 @@ REJECT = Row(
     "reject",
     Call("POST", "/approvals/{approvalId}/reject"),
     "Reject a message.\n\nIt is never sent; its delivery ends as failed.",
-    (_ID, option("--reason", "TEXT", "Why; shown to whoever asked for the send.")),
+    (_ID, option("--reason", "TEXT", "Why; the requester sees it.")),
     body=lambda _, given: {} if given["reason"] is None else {"reason": given["reason"]},
     view=_render_approval,
 )
