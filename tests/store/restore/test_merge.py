@@ -32,7 +32,7 @@ from tests.store.restored import (
 #: The result of a restore for each table; a new table must be added here.
 DECIDED = {
     "carried": "members sessions invitations api_keys webhooks attempts accounts account_grants delivery_operations"
-    " delivery_messages delivery_chunks delivery_phases delivery_chores legacy_idempotency audit_events",
+    " delivery_messages delivery_chunks delivery_phases delivery_chores approvals legacy_idempotency audit_events",
     "begins anew": "changes webhook_attempts",
     "one row of it": "settings meta",
     "as in the backup": "oauth_apps folders threads thread_links messages message_labels bodies message_index"
