@@ -183,9 +183,7 @@ def merge_sends(database: Database, now: datetime, *, is_forked: bool) -> Merged
         database.change(
             f"DELETE FROM main.{table} WHERE operation IN ({_PRESENT_IDS}) AND {_NOT_LEFT}", (standing.ours,)
         )
-        database.change(
-            f"INSERT INTO main.{table} SELECT * FROM present.{table} WHERE {_NOT_LEFT}", (standing.theirs,)
-        )
+        database.change(f"INSERT INTO main.{table} SELECT * FROM present.{table} WHERE {_NOT_LEFT}", (standing.theirs,))
     database.change("INSERT OR REPLACE INTO main.legacy_idempotency SELECT * FROM present.legacy_idempotency")
     moves.delete_messages(database, [row[0] for row in database.rows(_COPIES_LEFT)])
     uncertain = _mark_uncertain(database, now, json.dumps(sorted(known_ids)))
