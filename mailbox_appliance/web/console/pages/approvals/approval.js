@@ -167,7 +167,7 @@ function Text({ text = "", parent, onLink, isNewOnly = false }) {
     if (isKnown)
       return html`<details key=${index}><summary>Quoted text (${words.count(piece.split("\n").length, "line")})</summary>${linked(piece, onLink)}</details>`;
     const isForeign = isQuoted && parent;
-    return html`<div key=${index}>${isForeign && html`<small class="wrong">Marked as a quote, but not in the message that it answers:</small>\n`}${linked(piece, onLink)}</div>`;
+    return html`<div key=${index}>${isForeign && html`<small class="wrong">Marked as a quote, but not in the message that it answers:</small>`}${linked(piece, onLink)}</div>`;
   });
 }
 
