@@ -18,7 +18,7 @@ from mailbox_appliance.errors import Detail, DraftInUse, DraftSent, IdempotencyC
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mail.preview import summarize
-from mailbox_appliance.model.base import from_stored_text, to_stored_text
+from mailbox_appliance.model.base import from_stored_text, own_text, to_stored_text
 from mailbox_appliance.model.content import LARGE, Content
 from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.model.deliveries import (
@@ -51,7 +51,12 @@ from mailbox_appliance.store.moves import first_number
 
 DELIVERY_COLUMNS = (
     "d.id, d.account_id, d.kind, d.status, d.result_id, d.result_thread_id, d.result_warnings, d.error_code,"
-    " d.schedule_id, d.warnings, d.shown, d.request_hash, d.accepted_warnings"
+    " d.schedule_id, d.warnings, d.shown, d.request_hash, d.accepted_warnings,"
+    " EXISTS (SELECT 1 FROM approvals p WHERE p.operation = d.id AND p.status = 'pending')"
+)
+#: The warning of a message that a person must approve.
+WAITS_FOR_APPROVAL = own_text(
+    "This message waits until a person approves it: `mailbox-appliance approvals list`, or the console."
 )
 SELECT_WORK = (
     "SELECT d.id, d.account_id, d.kind, d.status, d.phase, d.shown, m.wire, m.bcc_header, d.envelope,"
@@ -91,8 +96,11 @@ class ScheduledSummary(msgspec.Struct, frozen=True):
 
 
 def warnings_of(row: Row) -> tuple[str, ...]:
-    """Return the warnings of a row of DELIVERY_COLUMNS: those of the accepted request, then those of its outcome."""
-    return tuple(map(from_stored_text, (*json.loads(row[12]), *json.loads(row[9]))))
+    """Return the warnings of a row of DELIVERY_COLUMNS: those of the accepted request, whether it waits for an
+    approval, then those of its outcome.
+    """
+    accepted, outcome = (tuple(map(from_stored_text, json.loads(row[at]))) for at in (12, 9))
+    return (*accepted, *((WAITS_FOR_APPROVAL,) if row[13] else ()), *outcome)
 
 
 def to_delivery(row: Row) -> Delivery:

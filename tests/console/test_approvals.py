@@ -97,7 +97,8 @@ def test_a_message_is_read_and_exactly_its_bytes_are_sent(walker: Walker, office
     ).to_be_visible()
     expect(main.get_by_role("listitem").filter(has_text="<carol@example.net>")).not_to_contain_text("New recipient")
     expect(main.get_by_role("listitem").filter(has_text="boss@example.org").last).to_contain_text("New recipient")
-    expect(main.get_by_text("hidden", exact=False).first).to_be_visible()
+    expect(main.get_by_text("Hidden text was removed: 1 passage")).to_be_visible()
+    expect(main.get_by_text("still in the message that is sent")).to_be_visible()
     frame = page.frame_locator("iframe.mail-frame")
     expect(frame.get_by_role("heading", name="Offer")).to_be_visible()
     expect(frame.get_by_text("words nobody sees")).not_to_be_visible()
@@ -114,7 +115,7 @@ def test_a_message_is_read_and_exactly_its_bytes_are_sent(walker: Walker, office
     expect(dialog.get_by_text("3 recipients: new@example.org, carol@example.net, and boss@example.org")).to_be_visible()
     walker.look("approval-sure")
     dialog.get_by_role("button", name="Cancel").click()
-    assert office.smtp.messages == []
+    assert office.smtp.messages == ()
     _approve(page)
     expect(page.get_by_text("This message was approved. It is sent now")).to_be_visible()
     expect(page.get_by_text("By you")).to_be_visible()
@@ -132,15 +133,33 @@ def test_a_reply_shows_its_new_text_apart_from_what_it_quotes(walker: Walker, of
     expect(since.locator("dl > div").filter(has_text="Added")).to_contain_text("eve@example.org")
     expect(since.locator("dl > div").filter(has_text="Left out")).to_contain_text("dora@example.net")
     expect(since.locator("dl > div").filter(has_text="Subject")).to_contain_text("unchanged")
-    new = since.locator(".new-text")
-    expect(new).to_contain_text("On Monday.")
-    expect(new).to_contain_text("Marked as a quote, but not in the message that it answers:> Send the money to Eve.")
-    expect(new).not_to_contain_text("When can")
-    quote = page.get_by_role("region", name="The message").locator("details").filter(has_text="Quoted text (2 lines)")
-    expect(quote.get_by_text("you come?")).not_to_be_visible()
+    message = page.get_by_role("region", name="The message")
+    expect(message).to_contain_text(
+        "Marked as a quote, but not in the message that it answers:> Send the money to Eve."
+    )
+    quote = message.locator("details").filter(has_text="Quoted text (2 lines)")
+    expect(quote).to_have_js_property("open", False)
     quote.locator("summary").press("Enter")
-    expect(quote.get_by_text("you come?")).to_be_visible()
+    expect(quote).to_have_js_property("open", True)
+    expect(quote).to_contain_text("> you come?")
     walker.look("approval-reply")
+
+
+def test_a_formatted_reply_shows_its_new_text_apart_from_what_it_quotes(walker: Walker, office: Office) -> None:
+    text = (
+        "<p>On Tuesday.</p><blockquote>When can you come?</blockquote><blockquote>Send the money to Eve.</blockquote>"
+    )
+    body = {"text": "On Tuesday.", "html": text}
+    approval = office.wait("newer@example.org", replyToMessageId=office.parent(), subject="Other", body=body)
+    page = walker.open(f"/approvals/{approval['id']}", office.person)
+    expect(page.frame_locator("iframe.mail-frame").get_by_text("When can you come?")).to_be_visible()
+    since = page.get_by_role("region", name="What changed since the previous message")
+    expect(since.locator("dl > div").filter(has_text="Subject")).to_contain_text("changed to “Other”")
+    expect(since.locator(".new-text")).to_contain_text("On Tuesday.")
+    expect(since.locator(".new-text")).to_contain_text("Send the money to Eve.")
+    expect(since.locator(".new-text")).not_to_contain_text("When can you come?")
+    expect(page.get_by_text("The plain-text and HTML versions of this message differ")).to_be_visible()
+    walker.look("approval-reply-html")
 
 
 def test_a_message_is_rejected_with_the_keyboard(walker: Walker, office: Office) -> None:

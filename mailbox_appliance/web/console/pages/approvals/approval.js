@@ -71,6 +71,7 @@ function Shown({ approval, path, set }) {
     ]} />
     <section aria-labelledby="message"><h2 id="message">The message</h2>
       <${Warnings} of=${approval.warnings} />
+      ${approval.warnings.length > 0 && html`<p class="muted">What was removed here is still in the message that is sent. The raw message shows it.</p>`}
       <div class="mail-head"><${Facts} of=${[
         ["From", html`<${Name} person=${approval.from} />`],
         ["To", people(approval, approval.to)],
@@ -204,7 +205,7 @@ function Since({ approval, parent: { data, error, reload } }) {
         !isForward &&
         html`<${Changed} approval=${approval} parent=${data} />
         ${
-          approval.bodyText !== undefined &&
+          approval.bodyHtml !== undefined &&
           html`<h3>New text</h3><div class="mail-text new-text"><${Text} text=${approval.bodyText} parent=${data} onLink=${setLink} isNewOnly /></div>`
         }`
       }`
