@@ -37,6 +37,9 @@ class Approval(MessageSummary, frozen=True, kw_only=True):
     - reasons: Why it needs an approval.
     - body_text: Text of the message as recipients see it, without hidden text. Absent in lists, and once the message
       was sent or rejected.
+    - body_html: HTML of the message, as the sender wrote it: do not show it without removing scripts and hidden text.
+      Absent as `bodyText` is, and if there is none.
+    - parent_message_id: ID of the message that it replies to or forwards. Absent in lists, and if there is none.
     - digest: SHA-256 of the message as it is sent: `sha256:` and hex digits. Pass it to approve.
     - created_at: When it was asked for.
     - expires_at: When it expires.
@@ -52,6 +55,8 @@ class Approval(MessageSummary, frozen=True, kw_only=True):
     requested_by: Requester
     reasons: tuple[str, ...]
     body_text: str | UnsetType = UNSET
+    body_html: str | UnsetType = UNSET
+    parent_message_id: str | UnsetType = UNSET
     digest: str
     created_at: Timestamp
     expires_at: Timestamp

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import UNSET, Meta
 from msgspec.structs import replace
 
 from mailbox_appliance import permissions
@@ -97,15 +97,17 @@ def get_approval(appliance: Appliance, caller: Caller, approval_id: ApprovalId) 
     """
     store = appliance.store
     found = store.approvals.get(approval_id, caller.member.id)
-    shown, wire = found.shown, _load(store, found)
-    if wire is None:
+    work = store.deliveries.get_work(found.shown.operation_id)
+    shown, wire = replace(found.shown, parent_message_id=work.parent_id or UNSET), work.wire
+    if not len(wire):
         return OperationResult(shown)
     read = parse_content(wire)
     stored = StoredBody(read.text, read.html, is_there=True)
     _, differs = body_in_form(stored, "text", appliance.html_readers, visible_only=True)
     text, hidden = body_in_form(stored, "markdown", appliance.html_readers, visible_only=True)
     warnings = tuple(dict.fromkeys((*read.warnings, *differs, *hidden)))
-    return OperationResult(replace(shown, body_text=text), warnings)
+    html = UNSET if read.html is None else read.html
+    return OperationResult(replace(shown, body_text=text, body_html=html), warnings)
 
 
 @operation(access=Access.SESSION)

@@ -21,7 +21,7 @@ from mailbox_appliance.model.messages import ComposedMessage, MessageSummary
 from mailbox_appliance.model.policies import SendingPolicy
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.deliveries import DeliveryOutcome, end_delivery
-from mailbox_appliance.store.delivery_queries import insert_approval
+from mailbox_appliance.store.delivery_queries import VISIBLE_APPROVALS, insert_approval
 
 
 class SendingPolicies:
@@ -69,12 +69,6 @@ _COLUMNS = (
     " (SELECT name FROM members m WHERE m.id = d.member_id)), d.number"
 )
 _FROM = "FROM approvals p JOIN delivery_operations d ON d.id = p.operation"
-#: SQL condition that a member sees the approval of a delivery `d`.
-# The owner sees all of a mailbox; others see those of their own API keys, in mailboxes that they have access to.
-VISIBLE_APPROVALS = """
-EXISTS (SELECT 1 FROM accounts a WHERE a.id = d.account_id AND (a.owner_member_id = :member
-  OR (substr(d.credential_id, 1, 4) = 'key_' AND d.member_id = :member AND (a.shared_with_all OR EXISTS (
-    SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = :member)))))"""
 
 
 class Approvals:
@@ -145,8 +139,10 @@ class Approvals:
         return None if row is None else _to_approval(row)
 
     def count_pending(self, member_id: str) -> int:
-        """Return how many approvals wait for a decision by this member."""
-        sql = f"SELECT count(*) {_FROM} WHERE p.status = 'pending' AND {VISIBLE_APPROVALS}"
+        """Return how many pending approvals this member can give: of those by owners, only as the owner."""
+        owner = "(SELECT o.owner_member_id FROM accounts o WHERE o.id = d.account_id)"
+        may_decide = f"(NOT p.by_owner OR {owner} = :member)"
+        sql = f"SELECT count(*) {_FROM} WHERE p.status = 'pending' AND {may_decide} AND {VISIBLE_APPROVALS}"
         return int(self._database.value(sql, {"member": member_id}))
 
     def add(self, work: DeliveryWork, approval: NewApproval) -> None:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from mailbox_appliance.errors import Invalid
 from mailbox_appliance.model.changes import EventType, list_event_types
 from mailbox_appliance.security.tokens import id_of
-from mailbox_appliance.store.approvals import VISIBLE_APPROVALS
 from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.delivery_queries import VISIBLE_APPROVALS
 
 #: The types of events by their numbers in the column `kind`, beginning with 1. 0 stands for changed rights.
 KINDS: tuple[EventType, ...] = list_event_types()

@@ -81,6 +81,13 @@ _INSERT_APPROVAL = """
 INSERT INTO approvals (operation, id, reasons, by_owner, digest, message, created_at, expires_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
 
+#: SQL condition that a member sees the approval of a delivery `d`.
+# The owner sees all of a mailbox; others see those of their own API keys, in mailboxes that they have access to.
+VISIBLE_APPROVALS = """
+EXISTS (SELECT 1 FROM accounts a WHERE a.id = d.account_id AND (a.owner_member_id = :member
+  OR (substr(d.credential_id, 1, 4) = 'key_' AND d.member_id = :member AND (a.shared_with_all OR EXISTS (
+    SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = :member)))))"""
+
 
 class ScheduledSummary(msgspec.Struct, frozen=True):
     """The recipients and subject of a scheduled message, stored as JSON to show them in lists."""
@@ -471,7 +478,8 @@ SELECT {DELIVERY_COLUMNS}, d.created_at, d.updated_at, d.send_at, d.summary, d.e
   (SELECT m.subject FROM messages m WHERE m.id = d.result_id),
   (SELECT substr(w.wire, 1, {_HEADER_SIZE}) FROM delivery_messages w WHERE w.operation = d.id), d.number,
   d.message_id_header, d.attempts, CASE WHEN NOT {_IS_PENDING} THEN d.next_attempt_at END, d.copy, d.evidence_looks,
-  d.evidence_next_at, d.reply_code, d.reply_enhanced, d.uncertain_at FROM delivery_operations d"""
+  d.evidence_next_at, d.reply_code, d.reply_enhanced, d.uncertain_at, (SELECT iif({VISIBLE_APPROVALS}, p.id, '')
+    FROM approvals p WHERE p.operation = d.id AND p.status = 'pending') FROM delivery_operations d"""
 _OWN_DELIVERIES, _SCHEDULED_DELIVERIES = "member_id = :member", "kind = 'scheduled'"
 _VISIBLE_ENTRY = f"d.shown AND (d.{_OWN_DELIVERIES} OR d.{_SCHEDULED_DELIVERIES})"
 # Each mailbox by its index, the member's own operations and everybody's scheduled ones, as many of each as the page may
@@ -559,6 +567,8 @@ class _EntryDetails(NamedTuple):
     reply_code: int | None
     reply_enhanced: str | None
     uncertain_at: int | None
+    #: ID of the approval that it waits for; empty if the member does not see it, None if it waits for none.
+    approval_id: str | None
 
 
 def _entry_details(row: Row) -> _EntryDetails:
@@ -579,6 +589,7 @@ def _to_entry(row: Row, member_id: str) -> DeliveryEntry:
         subject=summary.subject or _subject(more),
         recipients=told,
         is_own=is_own,
+        approval_id=UNSET if more.approval_id is None else more.approval_id or None,
     )
 
 
