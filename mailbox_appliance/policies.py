@@ -31,7 +31,7 @@ class Denial:
 
 @dataclass(frozen=True)
 class PolicyVerdict:
-    """What one policy says about a message: what it forbids, and why a person must approve it."""
+    """The verdict of one policy on a message: what it forbids, and why a person must approve it."""
 
     denials: tuple[Denial, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ def judge(
     own_domains: Collection[str],
     find_known: Callable[[Sequence[str]], Collection[str]],
 ) -> PolicyVerdict:
-    """Return what a policy says about a message to these envelope recipients.
+    """Return the verdict of a policy on a message to these envelope recipients.
 
     `own_domains`: the domains of the appliance's mailboxes, as `comparable_domain` returns them. `find_known`: returns
     those of some addresses that the mailbox has written to or received from; called only if a rule needs it.

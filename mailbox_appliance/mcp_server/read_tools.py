@@ -29,9 +29,10 @@ from mailbox_appliance.mcp_server.render import Presentation, present
 from mailbox_appliance.mcp_server.tool import CallContext, FileLink, ToolResult
 from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.messages import BodyFormat, BodyPart, Download
-from mailbox_appliance.operations import accounts, approvals, contents, deliveries, drafts, events, messages, status
+from mailbox_appliance.operations import accounts, contents, deliveries, drafts, events, messages, status
 from mailbox_appliance.operations.decoding import Parameter
 from mailbox_appliance.operations.operation import Cursor, Limit, Request
+from mailbox_appliance.operations.oversight import approvals
 
 _SMALLER_PAGE = {"limit": "20"}
 #: As many messages as fit into most responses, so that one read is enough.

@@ -129,7 +129,7 @@ class Approvals:
         return _to_approval(row)
 
     def find(self, approval_id: str) -> StoredApproval | None:
-        """Return an approval, whoever sees it, or None."""
+        """Return an approval, without a check who may see it, or None."""
         row = self._database.row(f"SELECT {_COLUMNS} {_FROM} WHERE p.id = ?", (approval_id,))
         return None if row is None else _to_approval(row)
 

@@ -168,7 +168,7 @@ TAGS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "Sending policies",
-        "What a mailbox or an API key may send, to whom, and what a person must approve first.",
+        "Rules for a mailbox or an API key: allowed recipients, limits, and messages that a person must approve.",
         ("getSendingPolicy setSendingPolicy getApiKeyPolicy setApiKeyPolicy getMemberApiKeyPolicy tightenApiKeyPolicy"),
     ),
     (

@@ -9,7 +9,6 @@ from mailbox_appliance.operations import (
     accounts,
     actions,
     api_keys,
-    approvals,
     audit,
     backups,
     contents,
@@ -23,7 +22,6 @@ from mailbox_appliance.operations import (
     members,
     messages,
     oauth,
-    policies,
     sending,
     sessions,
     settings,
@@ -32,6 +30,7 @@ from mailbox_appliance.operations import (
     webhooks,
 )
 from mailbox_appliance.operations.operation import Operation
+from mailbox_appliance.operations.oversight import approvals, policies
 
 API_PREFIX = "/api/v1"
 _MESSAGE = "/accounts/{accountId}/messages/{messageId}"
