@@ -219,7 +219,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "events.keep_count",
         1_000_000,
-        "Maximum number of events that can be read; older ones are deleted first. A million needs about 70 MB.",
+        "Maximum number of events that can be read; older ones are deleted first. A million needs about 50 MB.",
         minimum=1000,
         maximum=100_000_000,
         runtime=True,
