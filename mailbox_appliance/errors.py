@@ -196,6 +196,12 @@ class PlanDenied(Denied):
     code = "plan_denied"
 
 
+class PolicyDenied(Denied):
+    """A sending policy does not allow this: {reason}"""
+
+    code = "policy_denied"
+
+
 class NotMarkedAsDraft(Denied):
     """This message is in the drafts folder but is not marked as a draft (`\\Draft`). Replacing or deleting it requires
     mail.delete.

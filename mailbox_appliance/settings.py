@@ -209,6 +209,14 @@ OPTIONS: tuple[Option, ...] = (
         runtime=True,
     ),
     Option(
+        "approvals.expire_days",
+        7,
+        "Days in which a message that needs an approval can be approved.",
+        minimum=1,
+        maximum=366,
+        runtime=True,
+    ),
+    Option(
         "events.keep_days",
         30,
         "Days for which events can be read.",

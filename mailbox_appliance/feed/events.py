@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from mailbox_appliance import permissions
 from mailbox_appliance.clock import from_millis, to_timestamp
 from mailbox_appliance.errors import NotFound
+from mailbox_appliance.model.approvals import Approval
 from mailbox_appliance.model.backups import Backup
 from mailbox_appliance.model.base import Wire
 from mailbox_appliance.model.changes import AccountState, Event, EventType, FailedBackup, Vanished
@@ -26,7 +27,8 @@ _MAIL: frozenset[EventType] = frozenset(
 #: Events of no mailbox.
 BACKUP_TYPES: frozenset[EventType] = frozenset({"backup.finished", "backup.failed"})
 #: What `data` of an event can be.
-EVENT_DATA: tuple[type[Wire], ...] = (Message, Delivery, AccountState, Backup, FailedBackup, Vanished)
+EVENT_DATA: tuple[type[Wire], ...] = (Message, Delivery, AccountState, Backup, FailedBackup, Vanished, Approval)
+_APPROVALS: frozenset[EventType] = frozenset({"approval.created", "approval.decided"})
 
 
 def visible_changes(
@@ -47,6 +49,8 @@ def visible_changes(
     if account_ids is not None and not reached.issuperset(account_ids):
         raise NotFound(what="mailbox")
     seen = _MAIL if Capability.MAIL_READ in permissions.effective_capabilities(found) else frozenset[EventType]()
+    if found.kind == "session":
+        seen |= _APPROVALS
     if found.kind == "session" and found.member.role == "admin" and is_private and account_ids is None:
         seen |= BACKUP_TYPES
     return ChangeFilter(
@@ -92,6 +96,9 @@ def _data_of(store: Store, change: Change, messages: Mapping[str, Wire]) -> Wire
             except NotFound:
                 return vanished
             return AccountState(id=account.id, status=account.status, error=account.error)
+        case "approval.created" | "approval.decided":
+            approval = store.approvals.find(change.subject)
+            return vanished if approval is None else approval.shown
         case "backup.finished":
             return next((one for one in store.backups.list() if one.id == change.subject), None) or vanished
         case "backup.failed":

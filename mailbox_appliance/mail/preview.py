@@ -1,8 +1,16 @@
 """Preview of a message before it is sent, read from the exact bytes that would be sent."""
 
+from mailbox_appliance.mail.address import is_writable, to_envelope_address
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.outline import parse_content
-from mailbox_appliance.model.messages import ComposedMessage, PreviewedAttachment, SendPreview
+from mailbox_appliance.model.messages import (
+    Address,
+    ComposedMessage,
+    MessageSummary,
+    ParsedMessage,
+    PreviewedAttachment,
+    SendPreview,
+)
 
 
 def preview_of(account_id: str, message: ComposedMessage) -> SendPreview:
@@ -19,10 +27,32 @@ def preview_of(account_id: str, message: ComposedMessage) -> SendPreview:
         cc=read.cc,
         bcc=read.bcc,
         subject=read.subject,
-        attachments=tuple(
-            PreviewedAttachment(filename=each.filename, mime_type=each.mime_type, size_bytes=each.size_bytes)
-            for each in read.attachments
-        ),
+        attachments=_files(read),
         body_text_chars=len(read.text or ""),
         body_html_chars=len(read.html or ""),
+    )
+
+
+def summarize(message: ComposedMessage) -> MessageSummary:
+    """Return who sends a composed message to whom, and what it contains except for its text.
+
+    Every envelope recipient is among the recipients.
+    """
+    read = parse_content(message.wire)
+    named = {to_envelope_address(each.email) for each in (*read.to, *read.cc) if is_writable(each.email)}
+    unnamed = tuple(Address(email=each) for each in message.envelope.recipients if each not in named)
+    return MessageSummary(
+        from_=read.sender or Address(email=message.envelope.sender),
+        to=read.to,
+        cc=read.cc,
+        bcc=unnamed,
+        subject=read.subject,
+        attachments=_files(read),
+    )
+
+
+def _files(read: ParsedMessage) -> tuple[PreviewedAttachment, ...]:
+    return tuple(
+        PreviewedAttachment(filename=each.filename, mime_type=each.mime_type, size_bytes=each.size_bytes)
+        for each in read.attachments
     )

@@ -232,12 +232,30 @@ class NewDelivery:
 
 
 @dataclass(frozen=True)
+class NewApproval:
+    """The approval that an accepted message needs before it is sent.
+
+    - reasons: Why it needs one, for people.
+    - by_owner: Whether only the owner of the mailbox may give it, because the mailbox's policy asks for it.
+    - lifetime: How long it can be given.
+    """
+
+    reasons: tuple[str, ...]
+    by_owner: bool
+    lifetime: timedelta
+
+
+@dataclass(frozen=True)
 class Quota:
-    """A sending limit: at most `most` messages in a period (`window`), for one credential or for one mailbox."""
+    """A sending limit: at most `most` messages in a period (`window`), for one credential or for one mailbox.
+
+    `setting`: the place where it is set, for errors; '' for the settings `sending.*`.
+    """
 
     of: Literal["credential", "account"]
     most: int
     window: timedelta
+    setting: str = ""
 
 
 @dataclass(frozen=True)

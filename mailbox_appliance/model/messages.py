@@ -343,6 +343,25 @@ class PreviewedAttachment(Wire, frozen=True, kw_only=True):
     size_bytes: Count
 
 
+class MessageSummary(Wire, frozen=True, kw_only=True):
+    """A message that is to be sent, without its text.
+
+    - from_: The sender.
+    - to: Recipients in To.
+    - cc: Recipients in Cc.
+    - bcc: Recipients that neither To nor Cc names.
+    - subject: Subject of the message.
+    - attachments: Files of the message.
+    """
+
+    from_: Address = msgspec.field(name="from")
+    to: tuple[Address, ...]
+    cc: tuple[Address, ...]
+    bcc: tuple[Address, ...]
+    subject: str
+    attachments: tuple[PreviewedAttachment, ...]
+
+
 class SendPreview(Wire, frozen=True, kw_only=True):
     """The message that a send would submit.
 

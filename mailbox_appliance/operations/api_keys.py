@@ -180,7 +180,7 @@ class IssuedApiKey(Wire, frozen=True, kw_only=True):
     token: str
 
 
-def _require_key_exists(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:  # noqa: ARG001
+def require_key_exists(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:  # noqa: ARG001
     key_id = values.get("keyId", "")
     if len(key_id) <= _MAX_KEY_ID:  # a longer one is an invalid request
         appliance.store.api_keys.get(key_id)
@@ -242,7 +242,7 @@ def create_key_of(
     return _create(appliance, caller, request.member_id, request, Capability.ADMIN_API_KEYS)
 
 
-@operation(needs=Capability.ADMIN_API_KEYS, https=True, check_request=_require_key_exists)
+@operation(needs=Capability.ADMIN_API_KEYS, https=True, check_request=require_key_exists)
 def update_key(
     appliance: Appliance, caller: Caller, key_id: KeyId, request: UpdateApiKeyRequest
 ) -> OperationResult[ApiKey]:
@@ -272,7 +272,7 @@ def update_key(
         return OperationResult(store.api_keys.set_permissions(key_id, after), _capability_warnings(added))
 
 
-@operation(needs=Capability.ADMIN_API_KEYS, https=True, check_request=_require_key_exists)
+@operation(needs=Capability.ADMIN_API_KEYS, https=True, check_request=require_key_exists)
 def revoke_any_key(appliance: Appliance, caller: Caller, key_id: KeyId) -> Deletion:
     """Revoke a member's API key.
 

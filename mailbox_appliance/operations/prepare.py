@@ -10,7 +10,7 @@ Sends and previews use the same checks. There are three kinds of messages:
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sized
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from msgspec import UNSET, UnsetType
@@ -319,7 +319,8 @@ class PreparedMessage:
     """A complete message that can be accepted for sending.
 
     `draft_id`, `draft_version`: the saved draft that it was made from, and its version. `parent_id`: the message that
-    it replies to or forwards. `warnings`: warnings for its sender.
+    it replies to or forwards. `warnings`: warnings for its sender. `pointers`: the place in the request of each
+    envelope recipient, for errors.
     """
 
     message: ComposedMessage
@@ -332,6 +333,7 @@ class PreparedMessage:
     draft_id: str | None = None
     draft_version: str | None = None
     warnings: tuple[str, ...] = ()
+    pointers: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextmanager
@@ -386,7 +388,17 @@ def _prepare_inline(
         parent_id=message.reply_to_message_id or None,
         send_at=send_at,
         warnings=resolved.warnings + ((UNANALYZED_OUTGOING,) if reader.has_failed else ()),
+        pointers=_pointers(outgoing, message, "/replyToMessageId"),
     )
+
+
+def _pointers(outgoing: OutgoingMessage, request: object, other: str) -> dict[str, str]:
+    """Return the place in the request of each recipient, by its envelope address. `other`: that of the others."""
+    found = {to_envelope_address(each.email): other for each in (*outgoing.to, *outgoing.cc, *outgoing.bcc)}
+    for name in ("to", "cc", "bcc"):
+        for index, each in enumerate(getattr(request, name, None) or ()):
+            found[to_envelope_address(each.email)] = f"/{name}/{index}/email"
+    return found
 
 
 def _prepare_draft(
@@ -417,6 +429,7 @@ def _prepare_draft(
         draft_id=draft_id,
         draft_version=version,
         warnings=() if has_text(read.text, read.html) else (NO_TEXT_WARNING,),
+        pointers=dict.fromkeys(message.envelope.recipients, "/draftId"),
     )
 
 
@@ -511,6 +524,7 @@ def _prepare_around(
         subject=quoted.subject,
         kind="forward",
         parent_id=message_id,
+        pointers=_pointers(empty, request, "/to"),
         warnings=(UNANALYZED_OUTGOING,) if reader.has_failed else (),
     )
 

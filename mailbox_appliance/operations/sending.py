@@ -4,10 +4,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import wait
 from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
 from functools import partial
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Problem, QuotaReached, Unavailable
+from mailbox_appliance.errors import PolicyDenied, Problem, QuotaReached, Unavailable
 from mailbox_appliance.events import DeliveryPhaseEntered, DeliveryScheduled
 from mailbox_appliance.mail.preview import preview_of
 from mailbox_appliance.model.accounts import Account
@@ -16,6 +17,7 @@ from mailbox_appliance.model.deliveries import (
     AcceptedDelivery,
     Delivery,
     LegacySendResult,
+    NewApproval,
     NewDelivery,
     OperationResult,
     Phase,
@@ -25,6 +27,7 @@ from mailbox_appliance.model.messages import ParsedMessage, SendPreview
 from mailbox_appliance.operations.message_input import ForwardEmailRequest, SendDraftRequest, SendEmailRequest
 from mailbox_appliance.operations.operation import MAIL_LIMIT, Caller, IdempotencyKey, RequestHash, operation
 from mailbox_appliance.operations.prepare import PreparedMessage, prepare_forward, prepare_message, sending_quotas
+from mailbox_appliance.policies import Policies, check, read_policies
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.store.store import Store
 
@@ -139,9 +142,9 @@ def _submit(
         if accepted is None:
             try:
                 with preparation as prepared:
-                    accepted = store.deliveries.accept(
-                        _new_delivery(appliance, caller, account, key, request_hash, prepared)
-                    )
+                    policies = read_policies(store, account.id, credential.id)
+                    new = _new_delivery(appliance, caller, account, key, request_hash, prepared, policies)
+                    accepted = store.deliveries.accept(new, partial(_find_approval, appliance, new, prepared))
                     # Two requests with one key have each composed a message, and only one is sent.
                     row = prepared.message.row if accepted.is_new else None
             except Problem:
@@ -153,7 +156,8 @@ def _submit(
         _publish_accepted(appliance, accepted.delivery)
     if accepted.is_shown:
         store.database.wait_until_durable()
-        return OperationResult(accepted.delivery, accepted.warnings)
+        waits = accepted.delivery.status == "queued" and accepted.delivery.kind == "send"
+        return OperationResult(accepted.delivery, accepted.warnings, status=202 if waits else None)
     return _wait_for_outcome(appliance, caller, accepted, row)
 
 
@@ -167,8 +171,23 @@ def _durable_errors(store: Store) -> Iterator[None]:
         raise
 
 
+def _find_approval(appliance: Appliance, new: NewDelivery, prepared: PreparedMessage) -> NewApproval | None:
+    """Return the approval that a message needs, by the policies of this moment. Raises PolicyDenied."""
+    policies = read_policies(appliance.store, new.account_id, new.credential_id)
+    recipients = new.message.envelope.recipients
+    reasons, by_owner = check(appliance.store, policies, new.account_id, recipients, prepared.pointers)
+    lifetime = timedelta(days=appliance.settings.number("approvals.expire_days"))
+    return NewApproval(reasons, by_owner, lifetime) if reasons else None
+
+
 def _new_delivery(
-    appliance: Appliance, caller: Caller, account: Account, key: str, request_hash: str, prepared: PreparedMessage
+    appliance: Appliance,
+    caller: Caller,
+    account: Account,
+    key: str,
+    request_hash: str,
+    prepared: PreparedMessage,
+    policies: Policies,
 ) -> NewDelivery:
     return NewDelivery(
         account_id=account.id,
@@ -186,7 +205,7 @@ def _new_delivery(
         to=prepared.to,
         subject=prepared.subject,
         warnings=prepared.warnings,
-        quotas=sending_quotas(appliance.settings),
+        quotas=(*sending_quotas(appliance.settings), *policies.quotas()),
     )
 
 
@@ -245,6 +264,14 @@ def _preview_warnings(
         yield own_text("An address has non-ASCII letters: the send fails if the mail server does not support SMTPUTF8.")
     try:
         lists = appliance.store.delivery_lists
-        lists.require_quotas(account.id, caller.required_credential.id, sending_quotas(appliance.settings))
+        policies = read_policies(appliance.store, account.id, caller.required_credential.id)
+        quotas = (*sending_quotas(appliance.settings), *policies.quotas())
+        lists.require_quotas(account.id, caller.required_credential.id, quotas)
+        recipients = prepared.message.envelope.recipients
+        reasons, _ = check(appliance.store, policies, account.id, recipients, prepared.pointers)
+        if reasons:
+            yield own_text("A person must approve this message before it is sent.")
+    except PolicyDenied as denied:
+        yield denied.message
     except QuotaReached as reached:
         yield OwnText(reached.message)  # of numbers and names of settings

@@ -21,12 +21,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from mailbox_appliance import clock, permissions
-from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance import clock, permissions, policies
+from mailbox_appliance.clock import Clock, from_timestamp, to_timestamp
 from mailbox_appliance.errors import (
     Detail,
     JournalFailed,
     NotFound,
+    PolicyDenied,
     Problem,
     ProviderThrottled,
     Unavailable,
@@ -36,7 +37,7 @@ from mailbox_appliance.events import DeliveryPhaseEntered, DeliverySettled
 from mailbox_appliance.mail.address import same_mailbox
 from mailbox_appliance.model.accounts import AccountError
 from mailbox_appliance.model.base import OwnText, own_text
-from mailbox_appliance.model.deliveries import DeliveryWork, Phase, PhaseStep
+from mailbox_appliance.model.deliveries import DeliveryWork, NewApproval, Phase, PhaseStep
 from mailbox_appliance.remote.errors import Reply, ServerName, named_fault
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.sent_copies import UnshownCopies, find_sent_folder, make_copy
@@ -64,7 +65,16 @@ def why_blocked(store: "Store", clock: Clock, work: DeliveryWork) -> str | None:
         return "permission_revoked"
     if not any(same_mailbox(work.envelope.sender, each.email) for each in own):
         return "sender_rejected"
+    try:
+        _check_policies(store, work)
+    except PolicyDenied:
+        return "policy_denied"
     return code_when_too_late(work.last_cause) if is_too_late(work, clock) else None
+
+
+def _check_policies(store: "Store", work: DeliveryWork) -> tuple[tuple[str, ...], bool]:
+    found = policies.read_policies(store, work.account_id, work.credential_id)
+    return policies.check(store, found, work.account_id, work.envelope.recipients)
 
 
 def is_too_late(work: DeliveryWork, clock: Clock) -> bool:
@@ -141,26 +151,46 @@ class Recorder:
 
     def __init__(self, context: SendingContext, unshown: UnshownCopies) -> None:
         self._store, self._events, self._clock = context.store, context.events, context.clock
+        self._settings = context.settings
         self._unshown = unshown
 
     def begin(self, work: DeliveryWork) -> bool:
         """Record that sending a queued operation begins. Returns False if it must not be sent now:
 
         - It is no longer queued, or its time has not come.
-        - Its permissions or its sender forbid it, or it is 24 hours late. Then it is recorded as failed.
+        - Its permissions, its sender or a sending policy forbid it, nobody has approved it in time, or it is 24 hours
+          late. Then it is recorded as failed.
+        - A sending policy asks for an approval by now. Then it waits for that.
         """
+        approval = self._store.approvals.find_of(work.operation_id)
+        if approval is not None and approval.shown.status == "pending":
+            if from_timestamp(approval.shown.expires_at) <= self._clock.now():
+                self._end_queued(work, "approval_expired")
+            return False
         if work.send_at is not None and work.send_at > self._clock.now():
             return False
         code = why_blocked(self._store, self._clock, work)
         if code is not None:
-            warnings = _WARNINGS.get(work.last_cause, ()) if code in TOO_LATE else ()
-            if self._store.deliveries.fail_queued(work.operation_id, code, warnings):
-                self._announce(work, "failed", code=code)
+            self._end_queued(work, code, _WARNINGS.get(work.last_cause, ()) if code in TOO_LATE else ())
+            return False
+        if approval is None and self._ask_for_approval(work):
             return False
         if not self._store.deliveries.begin_sending(work.operation_id):
             return False
         self._events.publish(DeliveryPhaseEntered(work.operation_id, Phase.ACCEPTED))
         return True
+
+    def _end_queued(self, work: DeliveryWork, code: str, warnings: Sequence[str] = ()) -> None:
+        if self._store.deliveries.fail_queued(work.operation_id, code, warnings):
+            self._announce(work, "failed", code=code)
+
+    def _ask_for_approval(self, work: DeliveryWork) -> bool:
+        """Let a scheduled message wait if a policy asks for an approval that it did not ask for before."""
+        reasons, by_owner = _check_policies(self._store, work)
+        if reasons:
+            lifetime = timedelta(days=self._settings.number("approvals.expire_days"))
+            self._store.approvals.add(work, NewApproval(reasons, by_owner, lifetime))
+        return bool(reasons)
 
     def make_copy(self, work: DeliveryWork) -> SentCopy | None:
         """Return the message as the local mirror of Sent will show it, before it is sent.

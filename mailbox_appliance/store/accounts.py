@@ -110,6 +110,10 @@ class Accounts:
         """Return the number of mailboxes."""
         return int(self._database.value("SELECT count(*) FROM accounts WHERE status <> 'removed'"))
 
+    def list_emails(self) -> tuple[str, ...]:
+        """Return the addresses of all mailboxes."""
+        return tuple(row[0] for row in self._database.rows("SELECT email FROM accounts WHERE status <> 'removed'"))
+
     def list_ids(self) -> tuple[str, ...]:
         """Return the IDs of all mailboxes, oldest first."""
         sql = "SELECT id FROM accounts WHERE status <> 'removed' ORDER BY number"

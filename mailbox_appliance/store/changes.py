@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from mailbox_appliance.errors import Invalid
 from mailbox_appliance.model.changes import EventType, list_event_types
 from mailbox_appliance.security.tokens import id_of
+from mailbox_appliance.store.approvals import VISIBLE_APPROVALS
 from mailbox_appliance.store.database import Database
 
 #: The types of events by their numbers in the column `kind`, beginning with 1. 0 stands for changed rights.
@@ -32,13 +33,15 @@ _MARK, _FLOOR = "changes_mark", "changes_floor"
 _PUT = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _END = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)"
 # Deliveries are seen by those who see them in lists.
-_READ = """
+_READ = f"""
 SELECT c.position, c.at, c.kind, a.id, c.subject FROM changes c LEFT JOIN accounts a ON a.number = c.account
   WHERE c.position > :after AND c.position <= :until AND c.kind IN (SELECT value FROM json_each(:kinds))
   AND (c.account IS NULL OR c.account IN (
     SELECT number FROM accounts WHERE id IN (SELECT value FROM json_each(:accounts))))
   AND (c.kind <> 5 OR EXISTS (SELECT 1 FROM delivery_operations d
     WHERE d.id = c.subject AND d.shown AND (d.member_id = :member OR d.kind = 'scheduled')))
+  AND (c.kind NOT IN (7, 8) OR EXISTS (SELECT 1 FROM approvals p JOIN delivery_operations d ON d.id = p.operation
+    WHERE p.id = c.subject AND {VISIBLE_APPROVALS}))
   ORDER BY c.position LIMIT :limit"""
 
 

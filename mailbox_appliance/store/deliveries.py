@@ -17,8 +17,8 @@ files that copy in Sent on the server.
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mailbox_appliance.clock import Clock, to_millis, to_timestamp
@@ -30,6 +30,7 @@ from mailbox_appliance.model.deliveries import (
     DeliveryStatus,
     DeliveryWork,
     FoundCopy,
+    NewApproval,
     NewDelivery,
     OpenDelivery,
     Phase,
@@ -67,6 +68,10 @@ from mailbox_appliance.store.mailbox_writer import MailboxWriter, PendingCopy
 
 
 FIRST_EVIDENCE_DELAY = 5_000  # milliseconds until the first search for evidence
+#: The warning of a message that a person must approve.
+WAITS_FOR_APPROVAL = own_text(
+    "This message waits until a person approves it: `mailbox-appliance approvals list`, or the console."
+)
 #: The warning for a message that is kept nowhere. A saved draft that it was made from stays in its folder.
 DRAFT_NOT_KEPT = own_text(
     "The message was not saved as a draft, because the member who scheduled it no longer has access to this mailbox."
@@ -80,6 +85,7 @@ UPDATE delivery_operations SET status = :status, shown = 1, error_code = :code, 
   evidence_next_at = CASE WHEN :status = 'uncertain' AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id)
     THEN :now + :first_look END
   WHERE id = :id AND status = :came_from"""
+_CLOSE_APPROVAL = "UPDATE approvals SET status = 'expired', decided_at = ? WHERE operation = ? AND status = 'pending'"
 _ADD_CHORE = """
 INSERT INTO delivery_chores (operation, kind, next_at) SELECT d.id, :kind, :now FROM delivery_operations d
   JOIN accounts a ON a.id = d.account_id WHERE d.id = :id AND """
@@ -136,6 +142,7 @@ def end_delivery(database: Database, operation_id: str, ending: DeliveryOutcome,
     )
     if not ended:
         return False
+    database.change(_CLOSE_APPROVAL, (at, operation_id))
     if ending.reply_code is not None:
         note_phase(database, operation_id, Phase.REPLIED, at)
     _add_chores(database, operation_id, ending, millis)
@@ -199,14 +206,19 @@ class Deliveries:
 
     # --- from the request ---------------------------------------------------------------------------------------------
 
-    def accept(self, new: NewDelivery) -> AcceptedDelivery:
+    def accept(
+        self, new: NewDelivery, find_approval: Callable[[], NewApproval | None] = lambda: None
+    ) -> AcceptedDelivery:
         """Store a new operation for a request to send, or return the one that the same idempotency key created before.
 
         Raises IdempotencyConflict if the key was used for another request. Raises DraftInUse or DraftSent if the saved
         draft is being sent or was sent. Raises QuotaReached, and NotFound if the mailbox is gone.
 
-        A scheduled operation is on the disk when this returns. Any other gets there before the dot is sent or a
-        response contains its ID, with the sync of a later step.
+        `find_approval`: called inside the transaction of the acceptance; returns the approval that the message needs,
+        or None, and raises an error if it must not be sent at all.
+
+        A scheduled operation is on the disk when this returns, and so is one that waits for an approval. Any other
+        gets there before the dot is sent or a response contains its ID, with the sync of a later step.
         """
         with self._database.transaction(durable=True, awaited=new.send_at is not None):
             earlier = self.find_replay(new.credential_id, new.idempotency_key, new.request_hash)
@@ -217,8 +229,13 @@ class Deliveries:
             if new.draft_id is not None:
                 self._lists.require_free_draft(new.account_id, new.draft_id)
             self._lists.require_quotas(new.account_id, new.credential_id, new.quotas)
-            delivery = insert_delivery(self._database, new, to_timestamp(self._clock.now()))
-        return AcceptedDelivery(delivery, new.warnings, is_new=True, is_shown=new.send_at is not None)
+            approval = find_approval()
+            warnings = new.warnings if approval is None else (*new.warnings, WAITS_FOR_APPROVAL)
+            delivery = insert_delivery(self._database, replace(new, warnings=warnings), self._clock.now(), approval)
+        is_shown = delivery.status == "queued"
+        if is_shown:
+            self._database.wait_until_durable()
+        return AcceptedDelivery(delivery, warnings, is_new=True, is_shown=is_shown)
 
     def find_replay(self, credential_id: str, idempotency_key: str, request_hash: str) -> AcceptedDelivery | None:
         """Return the operation that this credential created with this idempotency key, or None.
@@ -271,7 +288,8 @@ class Deliveries:
             begun = self._database.change(
                 "UPDATE delivery_operations SET status = 'sending', phase = 'accepted', next_attempt_at = NULL,"
                 " updated_at = ? WHERE id = ? AND status = 'queued'"
-                " AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id)",
+                " AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id) AND NOT EXISTS ("
+                " SELECT 1 FROM approvals p WHERE p.operation = delivery_operations.id AND p.status <> 'approved')",
                 (at, operation_id),
             )
         return bool(begun)
@@ -287,7 +305,7 @@ class Deliveries:
         with self._database.transaction(durable=True):
             queued = self._database.change(
                 "UPDATE delivery_operations SET status = 'queued', phase = 'accepted', next_attempt_at = ?,"
-                " last_cause = ?, updated_at = ? WHERE id = ? AND status = 'sending' AND schedule_id IS NOT NULL",
+                " last_cause = ?, updated_at = ? WHERE id = ? AND status = 'sending' AND send_at IS NOT NULL",
                 (to_millis(next_at), cause, at, operation_id),
             )
         return bool(queued)

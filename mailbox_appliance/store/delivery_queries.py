@@ -4,6 +4,7 @@
 the columns of that row.
 """
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -16,6 +17,7 @@ from mailbox_appliance.clock import Clock, from_millis, from_timestamp, to_milli
 from mailbox_appliance.errors import Detail, DraftInUse, DraftSent, IdempotencyConflict, NotFound, QuotaReached
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.parse import parse_message
+from mailbox_appliance.mail.preview import summarize
 from mailbox_appliance.model.base import from_stored_text, to_stored_text
 from mailbox_appliance.model.content import LARGE, Content
 from mailbox_appliance.model.decoding import decode_json
@@ -30,6 +32,7 @@ from mailbox_appliance.model.deliveries import (
     DeliveryWork,
     LegacyResponse,
     LegacySendResult,
+    NewApproval,
     NewDelivery,
     OpenDelivery,
     Phase,
@@ -67,6 +70,10 @@ INSERT INTO delivery_operations (id, account_id, credential_id, member_id, idemp
   phase, shown, envelope, message_id_header, result_id, result_thread_id, draft_id, draft_version, parent_id,
   schedule_id, send_at, summary, next_attempt_at, accepted_warnings, created_at, updated_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'accepted', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+_INSERT_APPROVAL = """
+INSERT INTO approvals (operation, id, reasons, by_owner, digest, message, created_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
 
 
 class ScheduledSummary(msgspec.Struct, frozen=True):
@@ -145,10 +152,17 @@ def to_scheduled(row: Row) -> ScheduledSend:
     )
 
 
-def insert_delivery(database: Database, new: NewDelivery, at: str) -> Delivery:
-    """Insert a new operation with its message at the timestamp `at`, and return it. Call it inside a transaction."""
+def insert_delivery(
+    database: Database, new: NewDelivery, now: datetime, approval: NewApproval | None = None
+) -> Delivery:
+    """Insert a new operation with its message, and return it. Call it inside a transaction.
+
+    With an approval it is queued, and due only to expire.
+    """
+    at, expires = to_timestamp(now), None if approval is None else now + approval.lifetime
     operation_id, is_scheduled = new_id("dlv"), new.send_at is not None
-    status: DeliveryStatus = "queued" if is_scheduled else "sending"
+    due = expires or new.send_at
+    status: DeliveryStatus = "sending" if due is None else "queued"
     schedule_id = new_id("sch") if is_scheduled else None
     summary = msgspec.json.encode(ScheduledSummary(new.to, new.subject)).decode() if is_scheduled else None
     database.change(
@@ -162,7 +176,7 @@ def insert_delivery(database: Database, new: NewDelivery, at: str) -> Delivery:
             new.request_hash,
             new.kind,
             status,
-            is_scheduled,  # It is answered at once, and cannot be withdrawn.
+            due is not None,  # It is answered at once, and cannot be withdrawn.
             msgspec.json.encode(new.message.envelope).decode(),
             new.message.message_id,
             new_id("msg"),
@@ -173,13 +187,15 @@ def insert_delivery(database: Database, new: NewDelivery, at: str) -> Delivery:
             schedule_id,
             None if new.send_at is None else to_timestamp(new.send_at),
             summary,
-            None if new.send_at is None else to_millis(new.send_at),
+            None if due is None else to_millis(due),
             json.dumps([to_stored_text(one) for one in new.warnings]),
             at,
             at,
         ),
     )
     _insert_message(database, operation_id, new.message)
+    if approval is not None:
+        insert_approval(database, operation_id, new.message, approval, now)
     note_phase(database, operation_id, Phase.ACCEPTED, at)
     return Delivery(
         operation_id=operation_id,
@@ -188,6 +204,25 @@ def insert_delivery(database: Database, new: NewDelivery, at: str) -> Delivery:
         status=status,
         schedule_id=schedule_id or UNSET,
     )
+
+
+def insert_approval(
+    database: Database, operation_id: str, message: ComposedMessage, approval: NewApproval, now: datetime
+) -> None:
+    """Insert the approval that a delivery waits for. Call it inside a transaction."""
+    reasons = json.dumps([to_stored_text(one) for one in approval.reasons])
+    times = to_timestamp(now), to_timestamp(now + approval.lifetime)
+    summary = msgspec.json.encode(summarize(message)).decode()
+    row = (operation_id, new_id("apr"), reasons, approval.by_owner, digest_of(message.wire), summary, *times)
+    database.change(_INSERT_APPROVAL, row)
+
+
+def digest_of(wire: Content) -> str:
+    """Return the digest by which people approve a message: of exactly the bytes that are sent."""
+    digest = hashlib.sha256()
+    for piece in wire.pieces():
+        digest.update(piece)
+    return f"sha256:{digest.hexdigest()}"
 
 
 def enter_phases(database: Database, operation_id: str, steps: Sequence[PhaseStep]) -> bool:
@@ -404,15 +439,16 @@ class DeliveryLists:
             (owner, quota.most, to_timestamp(now - quota.window), to_timestamp(now)),
         )
         count, oldest = row or (0, None)
-        if count >= quota.most and oldest is not None:
+        if count >= quota.most:
             window, setting = _QUOTA_WINDOWS[quota.window]
-            left = (from_timestamp(oldest) + quota.window - now).total_seconds()
+            began = now if oldest is None else from_timestamp(oldest)
+            left = (began + quota.window - now).total_seconds()
             raise QuotaReached(
                 retry_after=max(1, int(left) + 1),
                 who=_QUOTA_OWNERS[quota.of],
                 most=quota.most,
                 window=window,
-                setting=f"`sending.{quota.of}_{setting}`",
+                setting=quota.setting or f"`sending.{quota.of}_{setting}`",
             )
 
 

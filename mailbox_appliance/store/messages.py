@@ -12,9 +12,10 @@ from msgspec import UNSET, UnsetType
 from mailbox_appliance.clock import from_millis, millis_to_timestamp
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail import folder_roles
+from mailbox_appliance.mail.address import same_mailbox
 from mailbox_appliance.mail.folder_roles import is_user_label, is_valid_label_name
 from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
-from mailbox_appliance.mail.search import ExcerptFinder
+from mailbox_appliance.mail.search import ExcerptFinder, to_index_text
 from mailbox_appliance.mail.threads import subject_key
 from mailbox_appliance.model.base import OwnText
 from mailbox_appliance.model.decoding import decode_json
@@ -117,6 +118,17 @@ def pack_keywords(flags: frozenset[str]) -> str:
 def unpack_flags(bits: int, words: str) -> frozenset[str]:
     """Return the set of IMAP flags for the results of `flag_bits` and `pack_keywords`."""
     return frozenset(name for bit, name in _FLAG_NAMES.items() if bits & bit).union(json.loads(words))
+
+
+# FTS5 finds the words of the address; whether it is the address itself is compared afterward.
+_CORRESPONDENCE = """
+SELECT m.people, f.role = 'sent' OR EXISTS (SELECT 1 FROM message_labels l JOIN folders s ON s.number = l.folder
+  WHERE l.number = m.number AND s.role = 'sent') FROM message_index i CROSS JOIN messages m ON m.number = i.rowid
+  JOIN folders f ON f.number = m.folder JOIN accounts a ON a.number = m.account
+  WHERE message_index MATCH '{sender recipients} : ' || :phrase || ' AND scope : a' || (
+    SELECT number FROM accounts WHERE id = :account)
+  AND a.id = :account AND m.flags & 4 = 0 AND coalesce(f.role, '') NOT IN ('spam', 'trash', 'drafts')
+  ORDER BY i.rowid DESC LIMIT 1000"""
 
 
 def pack_people(parsed: ParsedMessage) -> str:
@@ -262,6 +274,24 @@ class Messages:
         )
         messages = tuple(to_message(row, contexts.get(row[0], UNSET)) for row in rows)
         return messages, page[-1] if len(numbers) > limit else None
+
+    def find_correspondents(self, account_id: str, addresses: Iterable[str]) -> frozenset[str]:
+        """Return those of the addresses to which the mailbox has written, or from which it has received mail.
+
+        Mail in spam and trash does not count, and neither do drafts, or copies of them in other folders.
+        """
+        return frozenset(each for each in addresses if self._has_correspondent(account_id, each))
+
+    def _has_correspondent(self, account_id: str, address: str) -> bool:
+        phrase = to_index_text(address).replace('"', " ")
+        rows = self._database.rows(_CORRESPONDENCE, {"account": account_id, "phrase": f'"{phrase}"'})
+        for people, was_sent in rows:
+            found = decode_json(people, _People)
+            from_them = () if found.sender is None else (found.sender,)
+            named = (*found.to, *found.cc, *found.bcc) if was_sent else from_them
+            if any(same_mailbox(each.email, address) for each in named):
+                return True
+        return False
 
     def list_by_ids(self, message_ids: Sequence[str]) -> tuple[Message, ...]:
         """Return the messages with these IDs, of whatever mailbox, as lists show them. Missing ones are left out."""

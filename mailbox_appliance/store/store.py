@@ -18,6 +18,7 @@ from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.store import files
 from mailbox_appliance.store import key as store_key
 from mailbox_appliance.store.accounts import Accounts, OAuthApps, OAuthLogins, SenderAddresses
+from mailbox_appliance.store.approvals import Approvals, SendingPolicies
 from mailbox_appliance.store.attachment_cache import PartCache
 from mailbox_appliance.store.audit import Audit
 from mailbox_appliance.store.backup.backups import Backups
@@ -101,6 +102,8 @@ class Store:
         self.deliveries = Deliveries(database, self.delivery_lists, self.mailbox_writer, clock)
         self.sent_copies = SentCopies(database, clock)
         self.schedule = DeliverySchedule(database)
+        self.sending_policies = SendingPolicies(database)
+        self.approvals = Approvals(database, clock)
         self.delivery_timelines = DeliveryTimelines(database)
         self.history = TrafficHistory(database)
         self.legacy_keys = LegacyIdempotencyKeys(database, clock)

@@ -9,6 +9,7 @@ from mailbox_appliance.operations import (
     accounts,
     actions,
     api_keys,
+    approvals,
     audit,
     backups,
     contents,
@@ -22,6 +23,7 @@ from mailbox_appliance.operations import (
     members,
     messages,
     oauth,
+    policies,
     sending,
     sessions,
     settings,
@@ -36,7 +38,9 @@ _MESSAGE = "/accounts/{accountId}/messages/{messageId}"
 _ATTACHMENT = f"{_MESSAGE}/attachments/{{attachmentId}}"
 _DELIVERIES = "/accounts/{accountId}/delivery-operations"
 _SCHEDULED, _OAUTH = "/accounts/{accountId}/scheduled", "/accounts/oauth/{provider}"
-_WEBHOOK = "/webhooks/{webhookId}"
+_WEBHOOK, _APPROVAL = "/webhooks/{webhookId}", "/approvals/{approvalId}"
+_POLICY, _KEY_POLICY = "/accounts/{accountId}/sending-policy", "/me/api-keys/{keyId}/sending-policy"
+_ADMIN_KEY_POLICY = "/admin/api-keys/{keyId}/sending-policy"
 _MEMBER, _BACKUP = "/admin/members/{memberId}", "/admin/backups/{backupId}"
 
 # The statuses that most endpoints share; others are in the endpoint's row.
@@ -124,6 +128,17 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{_WEBHOOK}/test", "testWebhook", webhooks.test_webhook, AUTH),
     Route("POST", f"{_WEBHOOK}/replay", "replayWebhook", webhooks.replay_webhook, AUTH, success=202),
     Route("GET", f"{_WEBHOOK}/attempts", "listWebhookAttempts", webhooks.list_attempts, AUTH),
+    Route("GET", "/approvals", "listApprovals", approvals.list_approvals, AUTH),
+    Route("GET", _APPROVAL, "getApproval", approvals.get_approval, AUTH),
+    Route("GET", f"{_APPROVAL}/raw", "downloadApproval", approvals.get_approval_source, AUTH, media="message/rfc822"),
+    Route("POST", f"{_APPROVAL}/approve", "approveMessage", approvals.approve, AUTH),
+    Route("POST", f"{_APPROVAL}/reject", "rejectMessage", approvals.reject, AUTH),
+    Route("GET", _POLICY, "getSendingPolicy", policies.get_account_policy, AUTH),
+    Route("PUT", _POLICY, "setSendingPolicy", policies.set_account_policy, AUTH),
+    Route("GET", _KEY_POLICY, "getApiKeyPolicy", policies.get_own_key_policy, AUTH),
+    Route("PUT", _KEY_POLICY, "setApiKeyPolicy", policies.set_own_key_policy, AUTH),
+    Route("GET", _ADMIN_KEY_POLICY, "getMemberApiKeyPolicy", policies.get_key_policy, ADMIN),
+    Route("PUT", _ADMIN_KEY_POLICY, "tightenApiKeyPolicy", policies.set_key_policy, ADMIN),
     Route("GET", "/accounts", "listAccounts", accounts.list_accounts, MAIL),
     Route("POST", "/accounts", "addAccount", accounts.add_account, MAIL | {413}, success=201),
     Route("POST", "/accounts/discover", "discoverServers", accounts.discover, MAIL | {413}),

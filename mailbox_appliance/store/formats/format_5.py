@@ -54,6 +54,7 @@ CREATE TABLE api_keys (
   capabilities TEXT NOT NULL, supplemental_capabilities TEXT NOT NULL DEFAULT '[]',  -- JSON arrays
   account_ids TEXT,  -- JSON array, or NULL for every mailbox
   made_by_member_id TEXT,  -- the member who was shown the token; NULL: the owner
+  sending_policy TEXT,  -- JSON: see SendingPolicy; NULL: none
   created_at TEXT NOT NULL, last_used_at TEXT, revoked_at TEXT) STRICT;
 CREATE INDEX api_keys_member ON api_keys (member_id);
 CREATE TABLE attempts (bucket TEXT NOT NULL, at INTEGER NOT NULL) STRICT;  -- failed sign-ins; at: milliseconds
@@ -72,6 +73,7 @@ CREATE TABLE accounts (
   error_code TEXT, error_message TEXT, error_fault TEXT,
   met_sending INTEGER NOT NULL DEFAULT 0,  -- 1: the error came from sending, and a successful send clears it
   capabilities TEXT NOT NULL DEFAULT '{}',
+  sending_policy TEXT,  -- JSON: see SendingPolicy; NULL: none
   created_at TEXT NOT NULL, last_sync_at TEXT) STRICT;
 CREATE INDEX accounts_owner ON accounts (owner_member_id, email);
 CREATE INDEX accounts_shared ON accounts (shared_with_all) WHERE shared_with_all = 1;
@@ -233,6 +235,14 @@ CREATE INDEX delivery_operations_evidence ON delivery_operations (evidence_next_
 CREATE INDEX delivery_operations_draft ON delivery_operations (draft_id) WHERE draft_id IS NOT NULL;
 CREATE INDEX delivery_operations_copy ON delivery_operations (copy_next_at, account_id) WHERE copy = 'pending';
 CREATE INDEX delivery_operations_result ON delivery_operations (result_id) WHERE copy = 'pending';
+CREATE TABLE approvals (  -- of deliveries that a person must approve; the queue starts no other
+  operation TEXT PRIMARY KEY REFERENCES delivery_operations (id) ON DELETE CASCADE, id TEXT NOT NULL UNIQUE,
+  status TEXT NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'approved', 'rejected', 'expired')),
+  reasons TEXT NOT NULL, by_owner INTEGER NOT NULL,  -- reasons: JSON; by_owner: only the mailbox's owner may approve
+  digest TEXT NOT NULL, message TEXT NOT NULL,  -- message: JSON: see MessageSummary
+  created_at TEXT NOT NULL, expires_at TEXT NOT NULL,
+  decided_at TEXT, decided_by TEXT, remark TEXT) STRICT;  -- remark: why it was rejected
+CREATE INDEX approvals_pending ON approvals (status) WHERE status = 'pending';
 CREATE TABLE delivery_messages (  -- separate, since the row of an operation is rewritten in every phase
   operation TEXT PRIMARY KEY REFERENCES delivery_operations (id) ON DELETE CASCADE,
   wire BLOB NOT NULL, bcc_header BLOB NOT NULL) STRICT;  -- for a large message its beginning, with the header
@@ -333,6 +343,12 @@ CREATE TRIGGER changes_of_accounts AFTER UPDATE OF status, error_code, error_mes
   WHEN new.status <> 'removed' AND (old.status <> new.status OR old.error_code IS NOT new.error_code
   OR old.error_message IS NOT new.error_message) BEGIN
   INSERT INTO changes (kind, account, subject) VALUES (6, new.number, new.id); END;
+CREATE TRIGGER changes_of_new_approvals AFTER INSERT ON approvals BEGIN
+  INSERT INTO changes (kind, account, subject) SELECT 7, a.number, new.id
+    FROM delivery_operations d LEFT JOIN accounts a ON a.id = d.account_id WHERE d.id = new.operation; END;
+CREATE TRIGGER changes_of_approvals AFTER UPDATE OF status ON approvals WHEN old.status <> new.status BEGIN
+  INSERT INTO changes (kind, account, subject) SELECT 8, a.number, new.id
+    FROM delivery_operations d LEFT JOIN accounts a ON a.id = d.account_id WHERE d.id = new.operation; END;
 -- Rights: readers that wait are checked again.
 CREATE TRIGGER changes_of_access AFTER UPDATE OF owner_member_id, shared_with_all, status ON accounts
   WHEN old.owner_member_id IS NOT new.owner_member_id OR old.shared_with_all <> new.shared_with_all

@@ -1,0 +1,73 @@
+"""Approvals: messages that wait until a person has read and approved exactly their bytes."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from mailbox_appliance.model.base import Timestamp, Wire
+from mailbox_appliance.model.deliveries import DeliveryKind
+from mailbox_appliance.model.messages import MessageSummary
+
+ApprovalStatus = Literal["pending", "approved", "rejected", "expired"]
+
+
+class Requester(Wire, frozen=True, kw_only=True):
+    """The credential that asked for a send.
+
+    - kind: Whether it is a session or an API key.
+    - id: Its ID.
+    - name: Name of the API key, or of the session's member.
+    """
+
+    kind: Literal["session", "api_key"]
+    id: str
+    name: str
+
+
+class Approval(MessageSummary, frozen=True, kw_only=True):
+    """A message that a person must approve before it is sent. Its bytes are fixed.
+
+    - id: Approval ID.
+    - operation_id: ID of the delivery operation that waits.
+    - account_id: ID of the mailbox that sends it.
+    - kind: Kind of the delivery operation.
+    - status: `expired`: nobody decided in time, or the delivery ended otherwise.
+    - requested_by: The credential that asked for the send.
+    - reasons: Why it needs an approval.
+    - body_text: Text of the message as recipients see it, without hidden text. Absent in lists, and once the message
+      was sent or rejected.
+    - digest: SHA-256 of the message as it is sent: `sha256:` and hex digits. Pass it to approve.
+    - created_at: When it was asked for.
+    - expires_at: When it expires.
+    - decided_at: When it was decided; null while it is pending.
+    - decided_by: ID of the member who decided; null if nobody did.
+    """
+
+    id: str
+    operation_id: str
+    account_id: str
+    kind: DeliveryKind
+    status: ApprovalStatus
+    requested_by: Requester
+    reasons: tuple[str, ...]
+    body_text: str | UnsetType = UNSET
+    digest: str
+    created_at: Timestamp
+    expires_at: Timestamp
+    decided_at: Timestamp | None
+    decided_by: str | None
+
+
+@dataclass(frozen=True)
+class StoredApproval:
+    """An approval as it is stored.
+
+    - shown: As lists show it, without the text of the message.
+    - member_id: The member whose session or API key asked for it.
+    - by_owner: Whether only the owner of the mailbox may approve it.
+    """
+
+    shown: Approval
+    member_id: str
+    by_owner: bool

@@ -1,0 +1,181 @@
+"""Operations on approvals: list, read, approve and reject the messages that wait for a person."""
+
+from typing import Annotated
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from mailbox_appliance import permissions
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import Conflict, Denied, Detail, NotFound
+from mailbox_appliance.events import DeliveryScheduled, DeliverySettled
+from mailbox_appliance.mail.outline import parse_content
+from mailbox_appliance.model.approvals import Approval, ApprovalStatus, StoredApproval
+from mailbox_appliance.model.base import Input, Page
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.messages import Download, StoredBody
+from mailbox_appliance.operations.contents import body_in_form
+from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
+from mailbox_appliance.operations.operation import Access, Caller, Cursor, Limit, operation, recheck_caller
+from mailbox_appliance.policies import check, read_policies
+from mailbox_appliance.store.store import Store
+
+_LIST = "approvals"
+ApprovalId = Annotated[str, Meta(min_length=1, max_length=200)]
+Status = Annotated[ApprovalStatus, Meta(description="Only approvals with this status.")]
+
+
+class ApproveRequest(Input, frozen=True, kw_only=True):
+    """The approval of exactly one message.
+
+    - digest: The `digest` of the approval that you have read.
+    """
+
+    digest: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class RejectRequest(Input, frozen=True, kw_only=True):
+    """A rejection.
+
+    - reason: Why, for the audit log; nobody is told.
+    """
+
+    reason: Annotated[str, Meta(max_length=1000)] | None = None
+
+
+_WITHOUT_REASON = RejectRequest()
+
+
+@operation(access=Access.SESSION)
+def list_approvals(
+    appliance: Appliance,
+    caller: Caller,
+    status: Status | None = None,
+    limit: Limit = 50,
+    cursor: Cursor | None = None,
+) -> Page[Approval]:
+    """List approvals.
+
+    Newest first, without the texts of the messages. You see those of mailboxes that you own, and those that your own
+    API keys asked for.
+    """
+    before = decode_cursor(cursor, _LIST, status or "")
+    found, more = appliance.store.approvals.list(caller.member.id, status=status, before=before, limit=limit)
+    items = tuple(each.shown for each in found)
+    return Page(items=items, next_cursor=encode_cursor(more, _LIST, status or ""))
+
+
+@operation(access=Access.SESSION)
+def get_approval(appliance: Appliance, caller: Caller, approval_id: ApprovalId) -> OperationResult[Approval]:
+    """Get an approval.
+
+    Shows the message as its recipients will see it. `warnings` report hidden text, and a plain text that differs from
+    the HTML. `digest` names exactly these bytes.
+    """
+    store = appliance.store
+    found = store.approvals.get(approval_id, caller.member.id)
+    shown, wire = found.shown, _load(store, found)
+    if wire is None:
+        return OperationResult(shown)
+    read = parse_content(wire)
+    stored = StoredBody(read.text, read.html, is_there=True)
+    _, differs = body_in_form(stored, "text", appliance.html_readers, visible_only=True)
+    text, hidden = body_in_form(stored, "markdown", appliance.html_readers, visible_only=True)
+    warnings = tuple(dict.fromkeys((*read.warnings, *differs, *hidden)))
+    return OperationResult(replace(shown, body_text=text), warnings)
+
+
+@operation(access=Access.SESSION)
+def get_approval_source(appliance: Appliance, caller: Caller, approval_id: ApprovalId) -> Download:
+    """Download the message of an approval.
+
+    Returns exactly the bytes that are sent once it is approved; Bcc is not among them. `digest` is their SHA-256.
+    """
+    found = appliance.store.approvals.get(approval_id, caller.member.id)
+    wire = _load(appliance.store, found)
+    if wire is None:
+        raise NotFound(what="message of this approval")
+    return Download("message/rfc822", f"{found.shown.id}.eml", len(wire), wire.pieces())
+
+
+@operation(access=Access.SESSION)
+def approve(
+    appliance: Appliance, caller: Caller, approval_id: ApprovalId, request: ApproveRequest
+) -> OperationResult[Approval]:
+    """Approve a message.
+
+    Exactly the message with this digest is sent, now or at its time. Rights, mailbox and sending policies are checked
+    again now, and when it is sent. If the mailbox's policy asks for the approval, only the mailbox's owner can give it.
+
+    409 `conflict`: it is another message, or the approval is no longer pending.
+    """
+    store = appliance.store
+    found = store.approvals.get(approval_id, caller.member.id)
+    with store.database.transaction(durable=True):
+        recheck_caller(store, caller)
+        found = store.approvals.get(approval_id, caller.member.id)
+        _require_decider(store, caller, found)
+        if request.digest != found.shown.digest:
+            raise Conflict(
+                reason="This digest names another message. Read the approval again.",
+                details=(Detail("/digest", "This is not the digest of the message that waits."),),
+            )
+        _require_may_send(store, found)
+        store.approvals.approve(found, caller.member.id)
+        store.audit.record(
+            caller.actor,
+            "approval.approve",
+            ("approval", f"{found.shown.id} {found.shown.digest}"),
+            about=found.member_id,
+        )
+    appliance.events.publish(DeliveryScheduled(found.shown.operation_id, found.shown.account_id))
+    return OperationResult(store.approvals.get(approval_id, caller.member.id).shown)
+
+
+@operation(access=Access.SESSION)
+def reject(
+    appliance: Appliance, caller: Caller, approval_id: ApprovalId, request: RejectRequest = _WITHOUT_REASON
+) -> OperationResult[Approval]:
+    """Reject a message.
+
+    It is never sent. Its delivery ends as `failed` with `approval_rejected`.
+    """
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        recheck_caller(store, caller)
+        found = store.approvals.get(approval_id, caller.member.id)
+        store.approvals.reject(found, caller.member.id, request.reason)
+        store.audit.record(
+            caller.actor,
+            "approval.reject",
+            ("approval", f"{found.shown.id} {found.shown.digest}"),
+            about=found.member_id,
+        )
+    appliance.events.publish(DeliverySettled(found.shown.operation_id, found.shown.account_id, "failed"))
+    return OperationResult(store.approvals.get(approval_id, caller.member.id).shown)
+
+
+def _require_decider(store: Store, caller: Caller, found: StoredApproval) -> None:
+    """Raise Denied unless the caller may approve: whoever a policy of the mailbox leashes cannot loose themselves."""
+    if found.by_owner:
+        permissions.require_owner(store.accounts.get(found.shown.account_id), caller.member.id)
+
+
+def _require_may_send(store: Store, found: StoredApproval) -> None:
+    """Raise Denied or PolicyDenied if the message must not be sent any more, for what has changed since."""
+    if not permissions.may_send_now(store, found.shown.account_id, found.shown.requested_by.id, found.member_id):
+        raise Denied(reason="the credential that asked for this message may not send from this mailbox any more.")
+    recipients = store.deliveries.get_work(found.shown.operation_id).envelope.recipients
+    check(
+        store,
+        read_policies(store, found.shown.account_id, found.shown.requested_by.id),
+        found.shown.account_id,
+        recipients,
+    )
+
+
+def _load(store: Store, found: StoredApproval) -> Content | None:
+    """Return the message as it is sent; None if it is not kept any more."""
+    wire = store.deliveries.get_work(found.shown.operation_id).wire
+    return wire if len(wire) else None

@@ -1,0 +1,199 @@
+"""Decides what the sending policies of a mailbox and an API key allow: pure rules, and the facts that they need.
+
+Every message is checked when it is accepted, when a person approves it, and when a scheduled one is due. The stricter
+of both policies holds in each field. A policy that cannot be read allows nothing.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+
+from mailbox_appliance.errors import Detail, PolicyDenied
+from mailbox_appliance.mail.address import comparable_domain, domain_of, same_mailbox
+from mailbox_appliance.model.base import own_text
+from mailbox_appliance.model.deliveries import Quota
+from mailbox_appliance.model.policies import SendingPolicy
+from mailbox_appliance.store.store import Store
+
+_WINDOWS = (("per_hour", "perHour", timedelta(hours=1)), ("per_day", "perDay", timedelta(days=1)))
+
+
+@dataclass(frozen=True)
+class Denial:
+    """A rule that forbids a message. `recipient`: the address that it forbids; None if it is about all of them."""
+
+    rule: str
+    reason: str
+    recipient: str | None = None
+
+
+@dataclass(frozen=True)
+class PolicyVerdict:
+    """What one policy says about a message: what it forbids, and why a person must approve it."""
+
+    denials: tuple[Denial, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Policies:
+    """The policies that a message is subject to: of its mailbox, and of the API key that sends it (None: a session)."""
+
+    mailbox: SendingPolicy
+    key: SendingPolicy | None
+
+    def quotas(self) -> tuple[Quota, ...]:
+        """Return the limits on the number of messages."""
+        return (*_quotas("account", self.mailbox), *(_quotas("credential", self.key) if self.key else ()))
+
+
+def judge(
+    policy: SendingPolicy,
+    recipients: Sequence[str],
+    own_domains: Collection[str],
+    find_known: Callable[[Sequence[str]], Collection[str]],
+) -> PolicyVerdict:
+    """Return what a policy says about a message to these envelope recipients.
+
+    `own_domains`: the domains of the appliance's mailboxes, as `comparable_domain` returns them. `find_known`: returns
+    those of some addresses that the mailbox has written to or received from; called only if a rule needs it.
+    """
+    denials = tuple(_denials(policy, recipients, own_domains))
+    if denials or policy.approval == "never":
+        return PolicyVerdict(denials)
+    if policy.approval == "always":
+        return PolicyVerdict((), (own_text("Every message needs an approval."),))
+    known = find_known(recipients)
+    new = [each for each in recipients if each not in known]
+    return PolicyVerdict((), tuple(f"New recipient: {each}" for each in new))
+
+
+def matches(entry: str, address: str, *, with_subdomains: bool = False) -> bool:
+    """Whether an entry of a policy, an address or a domain, names this address.
+
+    `with_subdomains`: whether a domain stands for its subdomains as well.
+    """
+    if "@" in entry:
+        return same_mailbox(entry, address)
+    domain, named = comparable_domain(domain_of(address)), comparable_domain(entry)
+    return domain == named or (with_subdomains and domain.endswith(f".{named}"))
+
+
+def read_policies(store: Store, account_id: str, credential_id: str) -> Policies:
+    """Return the policies of a mailbox and of a credential. Raises PolicyDenied for one that cannot be read."""
+    try:
+        mailbox, key = store.sending_policies.read(account_id, credential_id)
+    except (msgspec.DecodeError, ValueError) as error:
+        reason = "a sending policy cannot be read, so nothing is sent. Set the policy again."
+        raise PolicyDenied(reason=reason, details=(Detail("policy", reason),)) from error
+    return Policies(mailbox or SendingPolicy(), key)
+
+
+def check(
+    store: Store,
+    policies: Policies,
+    account_id: str,
+    recipients: Sequence[str],
+    pointers: Mapping[str, str] | None = None,
+) -> tuple[tuple[str, ...], bool]:
+    """Return why a message needs an approval, and whether only the owner of the mailbox may give it.
+
+    `recipients`: the envelope recipients. `pointers`: the places of recipients in the request, for errors. Raises
+    PolicyDenied if a policy forbids the message.
+    """
+    domains = {comparable_domain(domain_of(each)) for each in store.accounts.list_emails()}
+
+    def find_known(addresses: Sequence[str]) -> Collection[str]:
+        return store.messages.find_correspondents(account_id, addresses)
+
+    of_mailbox = judge(policies.mailbox, recipients, domains, find_known)
+    of_key = PolicyVerdict() if policies.key is None else judge(policies.key, recipients, domains, find_known)
+    if denials := (*of_mailbox.denials, *of_key.denials):
+        places = pointers or {}
+        raise PolicyDenied(
+            reason=denials[0].reason,
+            details=tuple(
+                dict.fromkeys(Detail(places.get(one.recipient or "", one.rule), one.reason) for one in denials)
+            ),
+        )
+    return tuple(dict.fromkeys((*of_mailbox.reasons, *of_key.reasons))), bool(of_mailbox.reasons)
+
+
+def looser_fields(before: SendingPolicy, after: SendingPolicy) -> tuple[str, ...]:
+    """Return the fields, as in JSON, in which a policy allows more than it did."""
+    found = {
+        "approval": _STRICTNESS[after.approval] < _STRICTNESS[before.approval],
+        "allowedRecipients": not _is_narrower(before.allowed_recipients, after.allowed_recipients),
+        "blockedRecipients": not set(map(_canonical, before.blocked_recipients)).issubset(
+            map(_canonical, after.blocked_recipients)
+        ),
+        "maxRecipients": _is_more(before.max_recipients, after.max_recipients),
+        "perHour": _is_more(before.per_hour, after.per_hour),
+        "perDay": _is_more(before.per_day, after.per_day),
+        "internalOnly": before.internal_only and not after.internal_only,
+    }
+    return tuple(name for name, is_looser in found.items() if is_looser)
+
+
+_STRICTNESS = {"never": 0, "newRecipients": 1, "always": 2}
+
+
+def _is_more(before: int | None, after: int | None) -> bool:
+    return before is not None and (after is None or after > before)
+
+
+def _is_narrower(before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> bool:
+    if before is None:
+        return True
+    if after is None:
+        return False
+    domains = {_canonical(each) for each in before if "@" not in each}
+    allowed = set(map(_canonical, before))
+    return all(
+        _canonical(each) in allowed or ("@" in each and comparable_domain(domain_of(each)) in domains) for each in after
+    )
+
+
+def _canonical(entry: str) -> str:
+    local, at, domain = entry.strip().rpartition("@")
+    return f"{local.casefold()}{at}{comparable_domain(domain)}"
+
+
+def _quotas(of: str, policy: SendingPolicy) -> Iterator[Quota]:
+    for name, field, window in _WINDOWS:
+        most = getattr(policy, name)
+        if most is not None:
+            owner = "account" if of == "account" else "credential"
+            yield Quota(owner, most, window, setting=f"`{field}` in its sending policy")  # type: ignore[arg-type]
+
+
+def _denials(policy: SendingPolicy, recipients: Sequence[str], own_domains: Collection[str]) -> Iterator[Denial]:
+    if policy.max_recipients is not None and len(recipients) > policy.max_recipients:
+        reason = f"a message may have at most {policy.max_recipients} recipients, and this one has {len(recipients)}."
+        yield Denial("maxRecipients", reason)
+    for each in recipients:
+        if (rule := _why_denied(policy, each, own_domains)) is not None:
+            yield Denial(rule, f"{_DENIED[rule].format(each)}", each)
+
+
+_DENIED = {
+    "blockedRecipients": "{} is a blocked recipient.",
+    "allowedRecipients": "{} is not among the allowed recipients.",
+    "internalOnly": "{} is outside the domains of this appliance's mailboxes.",
+}
+
+
+def _why_denied(policy: SendingPolicy, recipient: str, own_domains: Collection[str]) -> str | None:
+    if _is_listed(policy.blocked_recipients, recipient, with_subdomains=True):
+        return "blockedRecipients"
+    if policy.allowed_recipients is not None and not _is_listed(policy.allowed_recipients, recipient):
+        return "allowedRecipients"
+    if policy.internal_only and comparable_domain(domain_of(recipient)) not in own_domains:
+        return "internalOnly"
+    return None
+
+
+def _is_listed(entries: Iterable[str], recipient: str, *, with_subdomains: bool = False) -> bool:
+    return any(matches(entry, recipient, with_subdomains=with_subdomains) for entry in entries)
