@@ -144,6 +144,23 @@ class FetchedMessage:
 
 
 @dataclass(frozen=True)
+class MessageState:
+    """What an undo restores of a message: the ID of its folder, and its flags, with labels on a server that has them."""
+
+    folder_id: str
+    flags: frozenset[str]
+
+
+@dataclass(frozen=True)
+class StateChange:
+    """What a bulk action changed: these messages had the one state before it, and the other one after it."""
+
+    before: MessageState
+    after: MessageState
+    message_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class FlagChange:
     """The new flags of a message that is already stored."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from mailbox_appliance.events import Events, FolderWritten
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.parse import parse_message
-from mailbox_appliance.mailbox import actions
+from mailbox_appliance.mailbox import actions, undo
 from mailbox_appliance.mailbox.bulk import Action, MessageAction
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.model.accounts import Connection, Endpoint
@@ -91,7 +91,15 @@ class Rig:
         """Run a bulk action."""
         target = None if folder is None else self.store.folders.find(self.account_id, folder)
         wanted = MessageAction(action, tuple(ids), target, tuple(labels.split()))
-        return actions.perform(self.connections, self.store, self.events, self.account_id, wanted)
+        outcomes = actions.perform(self.connections, self.store, self.events, self.account_id, wanted)
+        self.done = wanted.action, outcomes.changes()
+        return outcomes.result()
+
+    def undo(self) -> MessageActionResult:
+        """Undo the last bulk action."""
+        action, changes = self.done
+        wanted = MessageAction(action, tuple(each for change in changes for each in change.message_ids))
+        return undo.undo(self.connections, self.store, self.events, self.account_id, wanted, changes).result()
 
     def at_server(self, folder: str = "INBOX") -> dict[str, frozenset[str]]:
         """Return the flags by subject of the messages in a folder of the server."""
