@@ -145,7 +145,7 @@ class FetchedMessage:
 
 @dataclass(frozen=True)
 class MessageState:
-    """What an undo restores of a message: the ID of its folder, and its flags, with labels on a server that has them."""
+    """What an undo restores of a message: its folder (by ID) and its flags, with labels on a server that has them."""
 
     folder_id: str
     flags: frozenset[str]

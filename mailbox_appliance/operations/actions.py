@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Invalid, Unsupported, UndoUsed
+from mailbox_appliance.errors import Invalid, UndoUsed, Unsupported
 from mailbox_appliance.mailbox import actions, undo
 from mailbox_appliance.mailbox.bulk import Action, MessageAction
 from mailbox_appliance.mailbox.connections import problem_of

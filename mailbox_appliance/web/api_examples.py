@@ -8,7 +8,7 @@ from typing import Any
 
 _ID = "01kf8m2r4t6v8x0z2b4d6f8h0j"
 _ACCOUNT, _MESSAGE, _THREAD, _DELIVERY = f"acc_{_ID}", f"msg_{_ID}", f"thr_{_ID}", f"dlv_{_ID}"
-_UNDO_TOKEN = "mbxu_6Jw3F9sK1vR8tQ2xN7cB5dLm"
+_UNDO_TOKEN = "mbxu_6Jw3F9sK1vR8tQ2xN7cB5dLm"  # noqa: S105 - an example
 _ADA, _MEMBER, _SESSION, _KEY = "ada@example.org", f"mem_{_ID}", f"ses_{_ID}", f"key_{_ID}"
 _EARLIER, _NOW, _LATER = "2026-03-01T08:00:00.000Z", "2026-03-04T05:06:07.000Z", "2026-03-11T05:06:07.000Z"
 _PASSWORD = "correct horse battery staple"  # noqa: S105 - an example

@@ -242,8 +242,8 @@ _encoder = msgspec.json.Encoder(enc_hook=encode_own_text)
 
 
 def success(status: int, answer: OperationResult[Any]) -> Response:
-    """Return the response for the result of an operation: `{"data": ..., "warnings"?: [...], "undo"?: {...}}`, or a file
-    for a Download.
+    """Return the response for the result of an operation: `{"data": ..., "warnings"?: [...], "undo"?: {...}}`, or a
+    file for a Download.
     """
     if isinstance(answer.data, Download):
         return _download(status, answer.data)

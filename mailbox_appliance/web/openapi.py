@@ -272,13 +272,17 @@ def _one_of(choices: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _success(route: Route, schema_of: dict[Any, Any], example: Any) -> dict[str, Any]:
     results = _results(route.operation)
-    more = {"undo": schema_of[UndoOffer]} if route.operation.is_undoable else {}
+    shown = {"data": example}
+    more = {}
+    if route.operation.is_undoable:
+        shown["undo"] = api_examples.TYPES[UndoOffer.__name__]
+        more["undo"] = schema_of[UndoOffer]
     described: dict[str, Any] = {
         "headers": {**_REQUEST_ID},
         "content": {
             "application/json": {
                 "schema": _envelope(_one_of([schema_of[result] for result in results]), more),
-                "example": {"data": example, **{name: api_examples.TYPES[UndoOffer.__name__] for name in more}},
+                "example": shown,
             }
         },
     }
