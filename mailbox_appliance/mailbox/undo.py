@@ -1,7 +1,7 @@
 """Undoes a bulk action: restores the flags, labels and folders of the messages that are still as it left them.
 
-Whether a message is, the server says, right before the change. A message whose folder, flags or labels another client
-has changed since stays as it is, and its outcome is the failure `changed`.
+The server is asked right before the change. A message whose folder, flags or labels somebody has changed since stays as
+it is, and its outcome is the failure `changed`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Restoration:
-    """How the messages of a group get their earlier state.
+    """The way back to the earlier state, for the messages of a group.
 
     - expected: Their flags as the action left them. Messages with others stay as they are.
     - target: Folder to move them to; None if the action did not move them.

@@ -145,7 +145,7 @@ class FetchedMessage:
 
 @dataclass(frozen=True)
 class MessageState:
-    """What an undo restores of a message: its folder (by ID) and its flags, with labels on a server that has them."""
+    """The folder (by ID) and the flags of a message; the flags include labels on a server that has them."""
 
     folder_id: str
     flags: frozenset[str]
@@ -153,7 +153,7 @@ class MessageState:
 
 @dataclass(frozen=True)
 class StateChange:
-    """What a bulk action changed: these messages had the one state before it, and the other one after it."""
+    """A change that a bulk action made: the messages, and their state before and after it."""
 
     before: MessageState
     after: MessageState
