@@ -100,7 +100,7 @@ class Walk:
         changed = {
             subject
             for subject in (self.names[each] for each in result.succeeded_ids)
-            if action != "delete" and before[subject] != after[subject]
+            if action != "delete" and before.get(subject) != after.get(subject)
         }
         return Step(self.rig.done, before, after, changed)
 
