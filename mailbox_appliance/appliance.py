@@ -240,6 +240,7 @@ class Appliance:
         self.store.backups.stop(0)
         self.connections.abort_all()
         self.readers.stop()
+        self.webhook_sender.stop(0)
 
     def stop(self, timeout: float = 5.0) -> None:
         """Stop all work, within about `timeout` seconds, and close the store."""

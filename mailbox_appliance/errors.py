@@ -395,6 +395,10 @@ class WorkersBusy(Throttled):
     """
 
 
+class ReadersBusy(Throttled):
+    """Too many requests and streams already wait for events. Close some of yours, or try again in a few seconds."""
+
+
 class LogBeingChecked(Throttled):
     """The audit log is already being verified, and only one check runs at a time. Try again in a few seconds."""
 

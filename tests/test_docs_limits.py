@@ -8,6 +8,7 @@ import pytest
 
 from mailbox_appliance.cli.command_table import LARGEST_PAGE
 from mailbox_appliance.cli.inputs import MAX_MESSAGES
+from mailbox_appliance.feed import waiting
 from mailbox_appliance.mail.parse import MAX_BODY
 from mailbox_appliance.mail.search import MOST_BEGINNINGS, MOST_TERMS, MOST_WORDS
 from mailbox_appliance.mailbox.attachments import MAX_FETCHED_BYTES
@@ -28,6 +29,7 @@ from mailbox_appliance.security import passwords
 from mailbox_appliance.settings import OPTIONS
 from mailbox_appliance.store import credentials
 from mailbox_appliance.store.webhooks import KEPT_ATTEMPTS
+from mailbox_appliance.web.server import connection
 from mailbox_appliance.web.server.memory import DEFAULT_BOUNDS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "reference" / "limits.md").read_text("utf-8")
@@ -67,6 +69,12 @@ ROWS: dict[str, list[float]] = {
     "attachment inside a result (`inline`)": [_MAX_INLINE_FILE],
     "`--max-results`": [MAX_MESSAGES],
     "wait for an event in one request": [30],
+    "requests and streams that wait for events": [
+        waiting.MOST_READERS,
+        waiting.MOST_OF_MEMBER,
+        DEFAULT_BOUNDS.readers_per_peer,
+    ],
+    "unread output of a stream": [connection.MOST_UNREAD / 1024],
     "webhooks of a member": [webhooks.MOST_WEBHOOKS],
     "attempts kept of a webhook": [KEPT_ATTEMPTS],
 }

@@ -2,4 +2,5 @@
 
 - events.py: what a credential sees of the journal of changes, and how it is shown.
 - waiting.py: readers that wait for events without occupying a thread.
+- webhooks.py: sends events to webhooks.
 """

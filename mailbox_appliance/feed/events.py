@@ -19,14 +19,14 @@ from mailbox_appliance.store.changes import Change, ChangeFilter
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 
+#: Events of mailboxes. They need `mail.read`, as lists of messages, deliveries and mailboxes do.
 _MAIL: frozenset[EventType] = frozenset(
-    {"message.created", "message.updated", "message.moved", "message.deleted", "delivery.updated"}
+    {"message.created", "message.updated", "message.moved", "message.deleted", "delivery.updated", "account.updated"}
 )
 #: Events of no mailbox.
 BACKUP_TYPES: frozenset[EventType] = frozenset({"backup.finished", "backup.failed"})
 #: What `data` of an event can be.
 EVENT_DATA: tuple[type[Wire], ...] = (Message, Delivery, AccountState, Backup, FailedBackup, Vanished)
-_ACCOUNTS: frozenset[EventType] = frozenset({"account.updated"})
 
 
 def visible_changes(
@@ -43,12 +43,10 @@ def visible_changes(
     of events; empty: all. `account_ids`: only events of these mailboxes; None: all. Raises NotFound if one of them is
     out of reach.
     """
-    reached = frozenset(account.id for account in permissions.reachable_accounts(store, found))
+    reached = frozenset(permissions.reachable_syncs(store, found))
     if account_ids is not None and not reached.issuperset(account_ids):
         raise NotFound(what="mailbox")
-    seen = _ACCOUNTS
-    if Capability.MAIL_READ in permissions.effective_capabilities(found):
-        seen |= _MAIL
+    seen = _MAIL if Capability.MAIL_READ in permissions.effective_capabilities(found) else frozenset[EventType]()
     if found.kind == "session" and found.member.role == "admin" and is_private and account_ids is None:
         seen |= BACKUP_TYPES
     return ChangeFilter(
@@ -59,11 +57,9 @@ def visible_changes(
 
 
 def to_events(store: Store, changes: Sequence[Change]) -> list[Event]:
-    """Return changes as their readers get them, with the data of now. Outcomes of deliveries are on the disk then."""
-    if any(change.type == "delivery.updated" for change in changes):
-        store.database.wait_until_durable()
+    """Return changes as their readers get them, with the data of now, which is on the disk then."""
     messages = _messages(store, [c.subject for c in changes if c.type and c.type.startswith("message.")])
-    return [
+    events = [
         Event(
             position=store.changes.to_position(change.position),
             id=store.changes.event_id(change.position),
@@ -75,6 +71,8 @@ def to_events(store: Store, changes: Sequence[Change]) -> list[Event]:
         for change in changes
         if change.type is not None
     ]
+    store.database.wait_until_durable(all_commits=True)
+    return events
 
 
 def _messages(store: Store, ids: Sequence[str]) -> Mapping[str, Wire]:

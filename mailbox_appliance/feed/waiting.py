@@ -8,11 +8,12 @@ reader is checked before it is told of anything after that.
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from mailbox_appliance.errors import NotFound, TooBusy
+from mailbox_appliance.errors import NotFound, ReadersBusy
 from mailbox_appliance.feed.events import to_events, visible_changes
 from mailbox_appliance.model.changes import Event, EventType
 from mailbox_appliance.store.changes import ChangeFilter
@@ -21,11 +22,13 @@ from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Readers that may wait at once.
-MOST_READERS = 1000
+#: Readers that may wait at once, in total and of one member. Requests that come at the same moment may exceed it by one
+#: for each worker.
+MOST_READERS, MOST_OF_MEMBER = 1000, 600
 _EVENTS_AT_ONCE = 100
 _TICK = 1.0  # seconds between two looks at the deadlines of readers
 _RIGHTS_EVERY = 15.0  # seconds after which rights are checked in any case: sessions end by time as well
+_MOST_PAUSE = 0.1  # seconds
 _RETRY_AFTER = 5
 
 
@@ -38,7 +41,8 @@ class Subscription:
     - types, account_ids: Only these types of events and mailboxes; empty and None: all.
     - after: Number of the last change that the reader knows.
     - is_reset: Whether changes before that number are lost to the reader.
-    - seen: What it saw when it asked.
+    - seen: What it saw when its rights were checked last.
+    - seen_at: Number of the last change before that was found out.
     """
 
     store: Store
@@ -49,30 +53,48 @@ class Subscription:
     after: int
     is_reset: bool
     seen: ChangeFilter
+    seen_at: int
 
     def starting_at(self, after: int) -> "Subscription":
         """Return the same for a reader that knows the changes up to this number."""
         return replace(self, after=after)
 
-    def check(self) -> ChangeFilter | None:
+    @property
+    def rights(self) -> tuple[object, ...]:
+        """What decides about what `check` returns: readers with the same need one check."""
+        return self.found.kind, self.found.id, self.is_private, self.types, self.account_ids
+
+    def check(self) -> "Rights | None":
         """Return what the credential sees now. None if it has ended, or must not see these mailboxes any more."""
         found = self.store.credentials.find_live(self.found.kind, self.found.id)
         if found is None or found.member.status != "active":
             return None
         try:
-            return visible_changes(
+            seen = visible_changes(
                 self.store, found, is_private=self.is_private, types=self.types, account_ids=self.account_ids
             )
         except NotFound:
             return None
+        return found, seen
+
+    def having(self, rights: "Rights | None") -> "Subscription | None":
+        """Return the same with these rights. None if there are none, or if less is seen with them than before."""
+        if rights is None or not rights[1].includes(self.seen):
+            return None
+        return replace(self, found=rights[0], seen=rights[1])
+
+
+#: A credential as it is now, and what it sees.
+Rights = tuple[FoundCredential, ChangeFilter]
 
 
 @dataclass(frozen=True)
 class EventWait:
-    """A request for a page of events that is empty now. `seconds`: how long it may wait for one."""
+    """A request for a page of at most `limit` events that is empty now. `seconds`: how long it may wait for one."""
 
     subscription: Subscription
     seconds: int
+    limit: int
 
 
 @dataclass(frozen=True)
@@ -82,8 +104,25 @@ class EventStream:
     subscription: Subscription
 
 
+@dataclass(frozen=True)
+class EventBatch:
+    """The next events for all readers that see the same, and have read as far.
+
+    - events: The events in order, which may be none.
+    - after: Number of the last change that was read for them.
+    - made: What readers make of the events, for the others: by a key of their own.
+    """
+
+    events: Sequence[Event]
+    after: int
+    made: dict[object, bytes] = field(default_factory=dict)
+
+
 class Reader(Protocol):
-    """Somebody who waits for events. Its functions are called by one thread, and must not block."""
+    """Somebody who waits for events. Its functions are called by one thread, and must not block.
+
+    `subscription`: what it asked for, with the rights of the last check.
+    """
 
     subscription: Subscription
 
@@ -94,14 +133,14 @@ class Reader(Protocol):
     def is_ready(self) -> bool:
         """Whether it takes events now; False while its client has not read the earlier ones."""
 
-    def tell(self, events: Sequence[Event], after: int) -> bool:
-        """Give it the next events, which may be none, up to the number `after`. Returns whether it waits for more."""
+    def tell(self, batch: EventBatch) -> bool:
+        """Give it the next events. Returns whether it waits for more; if not, it is ended."""
 
     def tick(self, now: float) -> bool:
-        """Do what is due. `now`: the monotonic time. Returns whether it still waits."""
+        """Do what is due. `now`: the monotonic time. Returns whether it still waits; if not, it is ended."""
 
     def end(self) -> None:
-        """End it: the appliance stops, or it must not see anything any more."""
+        """End it: it waits no more, the appliance stops, or it must not see anything any more."""
 
 
 class WaitingReaders:
@@ -111,7 +150,8 @@ class WaitingReaders:
         self._store = store
         self._lock = threading.Lock()
         self._woken = threading.Event()
-        self._readers: dict[Reader, ChangeFilter] = {}
+        self._readers: set[Reader] = set()
+        self._of_members = Counter[str]()
         self._unchecked: list[Reader] = []  # rights may have changed since they asked
         #: Whether `stop` was called; nobody can wait any more.
         self.is_stopped = False
@@ -136,20 +176,30 @@ class WaitingReaders:
             self._thread.join(timeout)
 
     def add(self, reader: Reader) -> None:
-        """Let a reader wait. It is told of all changes after its own number, and ended at once after `stop`.
-
-        Raises TooBusy if too many wait.
-        """
+        """Let a reader wait. It is told of all changes after its own number, and ended at once after `stop`."""
+        subscription = reader.subscription
         with self._lock:
-            if len(self._readers) >= MOST_READERS:
-                raise TooBusy(retry_after=_RETRY_AFTER)
             is_stopped = self.is_stopped or self._thread is None
+            is_first = not self._readers
             if not is_stopped:
-                self._readers[reader] = reader.subscription.seen
-                self._unchecked.append(reader)
+                self._readers.add(reader)
+                self._of_members[subscription.found.member.id] += 1
         if is_stopped:
             reader.end()
-        self._woken.set()
+            return
+        # A change that is committed from now on wakes the thread.
+        end = self._store.changes.end()
+        if end > subscription.seen_at:
+            with self._lock:
+                self._unchecked.append(reader)
+        if is_first or end > min(subscription.seen_at, reader.after):
+            self._woken.set()
+
+    def check_room(self, subscription: Subscription) -> None:
+        """Raise ReadersBusy if too many readers wait, in total or of this member."""
+        is_full = len(self._readers) >= MOST_READERS
+        if is_full or self._of_members[subscription.found.member.id] >= MOST_OF_MEMBER:
+            raise ReadersBusy(retry_after=_RETRY_AFTER)
 
     def _look(self) -> None:
         if self._readers:
@@ -161,61 +211,94 @@ class WaitingReaders:
             self._woken.wait(_TICK if self._readers else None)
             self._woken.clear()
             try:
-                end, now = self._store.changes.end(), time.monotonic()
-                if end > told and self._store.changes.has_changed_rights(told):
-                    checked = 0.0
-                is_due = now - checked >= _RIGHTS_EVERY
+                now = time.monotonic()
+                end = self._store.changes.end()
+                is_due = now - checked >= _RIGHTS_EVERY or (end > told and self._may_have_changed_rights(told))
                 checked = now if is_due else checked
                 with self._lock:
-                    new, self._unchecked = self._unchecked, []
-                self._check_rights(self._all() if is_due else new)
+                    new, self._unchecked = tuple(self._unchecked), []
+                self._check_rights(self.list() if is_due else (*new, *self._over()))
                 self._tell_all(end)
                 self._tick_all(now)
                 told = end
+                self._leave_time(time.monotonic() - now)
             except Exception:
                 if not self.is_stopped:
                     log.exception("event_readers_failed")
                     time.sleep(_TICK)
-        for reader in self._all():
+        for reader in self.list():
             reader.end()
 
-    def _all(self) -> dict[Reader, ChangeFilter]:
+    def _leave_time(self, spent: float) -> None:
+        """Let other threads run for as long as readers were told. While changes come faster, more are told at once."""
+        if spent > 0.001:
+            time.sleep(min(spent, _MOST_PAUSE))
+
+    def list(self) -> tuple[Reader, ...]:
+        """Return all readers that wait."""
         with self._lock:
-            return dict(self._readers)
+            return tuple(self._readers)
+
+    def _may_have_changed_rights(self, after: int) -> bool:
+        changes = self._store.changes
+        return changes.has_changed_rights(after) or changes.floor() > after
+
+    def _over(self) -> tuple[Reader, ...]:
+        """Return the readers whose session seems to have ended by time: nothing is written then."""
+        return tuple(one for one in self.list() if self._store.credentials.is_over(one.subscription.found))
 
     def _remove(self, reader: Reader) -> None:
+        member = reader.subscription.found.member.id
         with self._lock:
-            self._readers.pop(reader, None)
+            if reader in self._readers:
+                self._readers.remove(reader)
+                self._of_members[member] -= 1
+                if not self._of_members[member]:
+                    del self._of_members[member]
 
     def _check_rights(self, readers: Iterable[Reader]) -> None:
+        checked: dict[tuple[object, ...], Rights | None] = {}
         for reader in readers:
-            found = reader.subscription.check()
-            if found is None:
-                self._remove(reader)
-                reader.end()
+            rights = reader.subscription.rights
+            if rights not in checked:
+                checked[rights] = reader.subscription.check()
+            now = reader.subscription.having(checked[rights])
+            if now is None:
+                self._end((reader,))
             else:
-                with self._lock:
-                    self._readers[reader] = found
+                reader.subscription = now
 
     def _tell_all(self, end: int) -> None:
-        """Readers that see the same, and have read as far, share what is read for them."""
+        """Readers that see the same, and have read as far, share what is read for them.
+
+        If rights change while events are read, readers do not get these: they may show later changes.
+        """
         groups: dict[tuple[int, ChangeFilter], list[Reader]] = {}
-        for reader, wanted in self._all().items():
-            if reader.after < end and reader.is_ready():
-                groups.setdefault((reader.after, wanted), []).append(reader)
+        floor = self._store.changes.floor()
+        over: list[Reader] = []
+        for reader in self.list():
+            if reader.after < floor:  # it has missed events that are deleted: it learns that when it connects again
+                over.append(reader)
+            elif reader.after < end and reader.is_ready():
+                groups.setdefault((reader.after, reader.subscription.seen), []).append(reader)
         events: dict[int, Event] = {}
         for (after, wanted), readers in groups.items():
-            changes, read = self._store.changes.read(after, wanted, _EVENTS_AT_ONCE)
+            changes, read = self._store.changes.read(after, wanted, _EVENTS_AT_ONCE, end)
             new = [change for change in changes if change.position not in events]
             events |= zip((change.position for change in new), to_events(self._store, new), strict=True)
-            told = [events[change.position] for change in changes]
-            for reader in readers:
-                if not reader.tell(told, read):
-                    self._remove(reader)
+            if changes and self._may_have_changed_rights(end):
+                self._woken.set()
+                break
+            batch = EventBatch([events[change.position] for change in changes], read)
+            over += [reader for reader in readers if not reader.tell(batch)]
             if read < end:
                 self._woken.set()
+        self._end(over)  # when all have been told: it makes work for other threads
 
     def _tick_all(self, now: float) -> None:
-        for reader in self._all():
-            if not reader.tick(now):
-                self._remove(reader)
+        self._end([reader for reader in self.list() if not reader.tick(now)])
+
+    def _end(self, readers: Iterable[Reader]) -> None:
+        for reader in readers:
+            self._remove(reader)
+            reader.end()

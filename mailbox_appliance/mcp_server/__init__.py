@@ -11,6 +11,7 @@ arguments        converts the arguments of a tool to the request of an operation
 call             calls of a tool by its name; every failure becomes a result
 render           results as text, structured content and notes; errors
 limits           sizes, truncation, and marks around untrusted content
+resources        the latest changes as resources
 protocol         messages checked before the SDK sees them; the SDK's server of the tools
 bridge           the connection of worker threads with the SDK's event loop
 http             MCP over HTTP

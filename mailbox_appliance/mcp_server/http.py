@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Stopping
+from mailbox_appliance.feed.waiting import EventWait
 from mailbox_appliance.mcp_server.tool import RETRY_AFTER, CallContext
 from mailbox_appliance.operations.operation import Origin
 
@@ -33,14 +34,16 @@ class McpEndpoint:
 
     def answer(
         self, appliance: Appliance, origin: Origin, token: str, headers: Iterable[tuple[str, str]], body: bytes
-    ) -> tuple[int, list[tuple[str, str]], bytes]:
-        """Return HTTP status, header fields and body for the message in one POST. Raises Stopping once the endpoint is
-        closed.
+    ) -> tuple[int, list[tuple[str, str]], bytes, EventWait | None]:
+        """Return HTTP status, header fields and body for the message in one POST, and what it could wait for instead.
+
+        Raises Stopping once the endpoint is closed.
         """
         bridge = self._get_bridge()
         from mailbox_appliance.mcp_server.protocol import Exchange  # loads asyncio: 1 MiB that nothing else needs
 
-        return bridge.answer(Exchange(CallContext(appliance, origin, token)), headers, body)
+        asked = CallContext(appliance, origin, token)
+        return *bridge.answer(Exchange(asked), headers, body), next(iter(asked.waits), None)
 
     def close(self) -> None:
         """Close the endpoint. Requests that wait for a response raise Stopping."""

@@ -247,6 +247,8 @@ UNTRUSTED_MESSAGE = (
 )
 UNTRUSTED_MESSAGES = UNTRUSTED_MESSAGE.with_prefix("items/*")
 UNTRUSTED_THREAD = UntrustedFields(("subject",)) + UNTRUSTED_MESSAGES.with_prefix("messages")
+#: What events show: messages, deliveries and mailboxes.
+UNTRUSTED_CHANGES = (UNTRUSTED_MESSAGE + UntrustedFields(("result/warnings", "warnings"))).with_prefix("items/*/data")
 UNTRUSTED_SCHEDULED = _fields("to/*", *_ADDRESS_FIELDS) + UntrustedFields(("subject",))
 #: Warnings in the result of a delivery that are not marked as the appliance's own words.
 UNTRUSTED_RESULT = UntrustedFields(("result/warnings", "warnings"))

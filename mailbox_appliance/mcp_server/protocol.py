@@ -15,7 +15,8 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from msgspec import UNSET, Raw
 
-from mailbox_appliance.mcp_server import call, tool
+from mailbox_appliance.errors import Problem
+from mailbox_appliance.mcp_server import call, render, resources, tool
 from mailbox_appliance.mcp_server.limits import to_sdk_result
 from mailbox_appliance.mcp_server.tool import CallContext, Tool, ToolResult
 from mailbox_appliance.mcp_server.tools import TOOLS
@@ -183,14 +184,24 @@ log = logging.getLogger(__name__)
 #: Key of an ASGI scope: the Exchange that a message belongs to.
 EXCHANGE_KEY = "mailbox.exchange"
 
+#: The methods by which `stdio` gets resources.
+LIST_RESOURCES, READ_RESOURCE = "mailbox/resources/list", "mailbox/resources/read"
+
 _NO_CURSOR = "Unknown cursor: all tools are on one page."
+_NO_RESOURCE_CURSOR = "Unknown cursor: all resources are on one page."
+#: The message for a URI that no resource has.
+UNKNOWN_RESOURCE = "Unknown resource. resources/list shows the available resources."
 _UNKNOWN_TOOL = "Unknown tool. tools/list shows the available tools."
 _FAULT = "Internal error. The log of the appliance has the details."
 
 
 def create_server() -> "Server[Any]":
-    """Return the SDK's server. It offers only the tools, and keeps nothing between messages."""
-    return Server(
+    """Return the SDK's server. It offers only the tools, and keeps nothing between messages.
+
+    Resources serve subscriptions, which need a connection that stays open. So `stdio` offers them, and gets them here
+    by methods of its own.
+    """
+    server = Server(
         tool.SERVER_NAME,
         version=__version__,
         title=tool.SERVER_TITLE,
@@ -200,6 +211,9 @@ def create_server() -> "Server[Any]":
         on_list_tools=_list_tools,
         on_call_tool=_call_tool,
     )
+    server.add_request_handler(LIST_RESOURCES, types.PaginatedRequestParams, _list_resources)
+    server.add_request_handler(READ_RESOURCE, types.ReadResourceRequestParams, _read_resource)
+    return server
 
 
 async def _list_tools(context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -223,6 +237,48 @@ async def _call_tool(context: Any, params: types.CallToolRequestParams) -> types
         raise MCPError(code=types.INVALID_PARAMS, message=_UNKNOWN_TOOL) from None
     except Exception as error:  # the SDK would show its text
         log.exception("mcp_call_failed")
+        raise MCPError(code=types.INTERNAL_ERROR, message=_FAULT) from error
+
+
+async def _list_resources(context: Any, params: types.PaginatedRequestParams) -> types.ListResourcesResult:
+    if params.cursor:
+        raise MCPError(code=types.INVALID_PARAMS, message=_NO_RESOURCE_CURSOR)
+    exchange = _get_exchange(context)
+    found = await _run(exchange, lambda: list(resources.list_resources(exchange.context)))
+    return types.ListResourcesResult(
+        resources=[
+            types.Resource(
+                uri=one.uri,
+                name=one.name,
+                title=one.title,
+                description=one.description,
+                mime_type=resources.MEDIA_TYPE,
+            )
+            for one in found
+        ]
+    )
+
+
+async def _read_resource(context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    exchange, uri = _get_exchange(context), str(params.uri)
+    text = await _run(exchange, lambda: resources.read_resource(exchange.context, uri))
+    content = types.TextResourceContents(uri=uri, mime_type=resources.MEDIA_TYPE, text=text)
+    return types.ReadResourceResult(contents=[content])
+
+
+async def _run(exchange: Exchange, work: Callable[[], T]) -> T:
+    """Run work on resources, and return its result. Raises MCPError for every failure."""
+    try:
+        return await exchange.run_in_thread(work)
+    except resources.UnknownResource:
+        raise MCPError(code=types.INVALID_PARAMS, message=UNKNOWN_RESOURCE) from None
+    except Problem as problem:
+        if not render.is_internal_error(problem):
+            raise MCPError(code=types.INVALID_PARAMS, message=problem.message) from None
+        log.exception("mcp_resource_failed")
+        raise MCPError(code=types.INTERNAL_ERROR, message=_FAULT) from problem
+    except Exception as error:  # the SDK would show its text
+        log.exception("mcp_resource_failed")
         raise MCPError(code=types.INTERNAL_ERROR, message=_FAULT) from error
 
 

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from mailbox_appliance.errors import Detail
+from mailbox_appliance.feed.waiting import EventWait
 from mailbox_appliance.mcp_server import render
 from mailbox_appliance.mcp_server.arguments import ACCOUNT_ARGUMENT, LIST_OFFSET, Act, ToolInput, ToolRequest
 from mailbox_appliance.mcp_server.limits import (
     UNTRUSTED_BODY,
+    UNTRUSTED_CHANGES,
     UNTRUSTED_LINK,
     UNTRUSTED_MESSAGE,
     UNTRUSTED_MESSAGES,
@@ -26,9 +28,9 @@ from mailbox_appliance.mcp_server.render import Presentation, present
 from mailbox_appliance.mcp_server.tool import CallContext, FileLink, ToolResult
 from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.messages import BodyFormat, BodyPart, Download
-from mailbox_appliance.operations import accounts, contents, deliveries, drafts, messages, status
+from mailbox_appliance.operations import accounts, contents, deliveries, drafts, events, messages, status
 from mailbox_appliance.operations.decoding import Parameter
-from mailbox_appliance.operations.operation import Cursor, Limit
+from mailbox_appliance.operations.operation import Cursor, Limit, Request
 
 _SMALLER_PAGE = {"limit": "20"}
 #: As many messages as fit into most responses, so that one read is enough.
@@ -57,6 +59,7 @@ SEARCH_INPUT = ToolInput(
     all_accounts_operation=messages.list_all_messages,
 )
 SCHEDULED_INPUT = ToolInput(deliveries.list_scheduled, "GET /accounts/{accountId}/scheduled", defaults=_SMALLER_PAGE)
+CHANGES_INPUT = ToolInput(events.list_events, "GET /events", defaults=_SMALLER_PAGE)
 STATUS_INPUT = ToolInput(status.get_status, "GET /status")
 
 
@@ -106,6 +109,45 @@ def list_scheduled_emails(asked: CallContext, given: ToolRequest) -> ToolResult:
     senders = UNTRUSTED_SCHEDULED.with_prefix("items/*")
     limit = int(given.request.values["limit"])
     return render.present_page(ask, limit, tool="list_scheduled_emails", about=about, senders=senders)
+
+
+def list_changes(asked: CallContext, given: ToolRequest) -> ToolResult:
+    """Return what has changed after a position, in order, and how to continue from there."""
+
+    def ask(limit: int) -> tuple[Any, Sequence[str]]:
+        answer = given.call(asked, limit=str(limit))
+        # A call without a position begins at that of its repetition, so it would wait in vain.
+        if isinstance(answer.waits_for, EventWait) and "after" in given.request.values:
+            asked.waits.append(answer.waits_for)
+        return _change_data(answer.data), answer.warnings
+
+    limit = int(given.request.values["limit"])
+    return render.present_page(ask, limit, tool="list_changes", about=_about_changes, senders=UNTRUSTED_CHANGES)
+
+
+def show_latest_changes(asked: CallContext, account_id: str | None) -> ToolResult:
+    """Return the latest changes in a mailbox, or in all that the caller can access. Raises Problem."""
+    account = {} if account_id is None else {ACCOUNT_ARGUMENT.wire: account_id}
+
+    def ask(limit: int) -> tuple[Any, Sequence[str]]:
+        request = Request(values={**account, "limit": str(limit)})
+        answer = events.list_latest_events.call(asked.appliance, asked.origin, asked.token, request)
+        return _change_data(answer.data), answer.warnings
+
+    limit = int(_SMALLER_PAGE["limit"])
+    return render.present_page(ask, limit, tool="list_changes", about=_about_changes, senders=UNTRUSTED_CHANGES)
+
+
+def _change_data(page: Any) -> dict[str, Any]:
+    data: dict[str, Any] = to_json_data(page)
+    return data | {"items": [one | {"data": drop_headers(one["data"])} for one in data["items"]]}
+
+
+def _about_changes(data: Any) -> str:
+    found = f"{_count_text(data['items'], 'change', 'changes')}, oldest first."
+    if data["reset"]:
+        found = "Changes before nextPosition are lost to you. List mailboxes and messages again."
+    return f"{found} Then call list_changes with `after` {data['nextPosition']} and the other arguments unchanged."
 
 
 def get_status(asked: CallContext, given: ToolRequest) -> ToolResult:

@@ -192,9 +192,19 @@ def _item_block(item: Mapping[str, Any], place: FieldTree | None) -> ItemBlock:
         inner = place.get(name) if isinstance(place, dict) else place
         if inner is None:
             _add_own_value(block, name, item[name])
+        elif isinstance(inner, dict) and isinstance(item[name], dict) and "id" in item[name]:
+            _add_record(block, name, _item_block(item[name], inner))
         elif item[name] not in (None, [], {}):
             _add_sent_value(block, name, item[name], inner)
     return block
+
+
+def _add_record(block: ItemBlock, name: str, record: ItemBlock) -> None:
+    """Add an object with an ID of its own, such as the message of an event."""
+    block.facts += [f"{_render_name(name)}.{fact}" for fact in record.facts]
+    block.own_lines += record.own_lines
+    block.lines += record.lines
+    block.texts += record.texts
 
 
 def _add_own_value(block: ItemBlock, name: str, value: Any) -> None:

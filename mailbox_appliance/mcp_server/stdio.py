@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import threading
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,11 +22,12 @@ import anyio
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from mcp_types.version import LATEST_HANDSHAKE_VERSION
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 
-from mailbox_appliance.mcp_server import protocol, tool
+from mailbox_appliance.mcp_server import protocol, resources, tool
 from mailbox_appliance.mcp_server.protocol import RpcError, run_in_thread
 from mailbox_appliance.version import __version__
 
@@ -133,6 +135,132 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
+# --- Subscriptions to resources ---
+#
+# Until 2025-11-25 a client subscribes to each resource by resources/subscribe, later to several by
+# subscriptions/listen, whose response stays open. While anyone is subscribed, one call of list_changes waits at the
+# appliance.
+
+
+#: Calls list_changes; returns its data, or the error object.
+ListChanges = Callable[[dict[str, Any]], Coroutine[Any, Any, tuple[dict[str, Any] | None, dict[str, Any]]]]
+
+_WAIT, _PAGE = 25, 100
+#: Seconds between two notifications about the same resource, and between two attempts to reach the appliance.
+_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+#: Errors that last: the credential has ended, or must not read mail.
+_LASTING = frozenset({"unauthenticated", "member_suspended", "permission_denied"})
+
+
+class ChangeWatch:
+    """Publishes an event of the SDK for each subscribed resource that has changed, at most once a second."""
+
+    def __init__(self, list_changes: ListChanges) -> None:
+        self._list_changes = list_changes
+        self._bus = InMemorySubscriptionBus()
+        self._listen = ListenHandler(self._bus)
+        self._uris: Counter[str] = Counter()
+        self._ends: dict[str, Callable[[], None]] = {}  # of resources/subscribe
+        self._position: str | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def subscribe(self, context: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        """Answer resources/subscribe."""
+        uri = str(params.uri)
+        await self._begin(uri)
+
+        def send(event: ServerEvent) -> None:
+            if isinstance(event, ResourceUpdated) and event.uri == uri:
+                task = asyncio.ensure_future(context.session.send_resource_updated(uri))
+                self._sending.add(task)
+                task.add_done_callback(self._sending.discard)
+
+        if uri in self._ends:
+            self._end(uri)
+        else:
+            self._ends[uri] = self._bus.subscribe(send)
+        return types.EmptyResult()
+
+    async def unsubscribe(self, _context: Any, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        """Answer resources/unsubscribe."""
+        uri = str(params.uri)
+        if (end := self._ends.pop(uri, None)) is not None:
+            end()
+            self._end(uri)
+        return types.EmptyResult()
+
+    async def listen(
+        self, context: Any, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Answer subscriptions/listen, when the subscription ends. Only resources can be subscribed to."""
+        uris = list(dict.fromkeys(params.notifications.resource_subscriptions or ()))
+        begun: list[str] = []
+        try:
+            for uri in uris:
+                await self._begin(uri)
+                begun.append(uri)
+            wanted = types.SubscriptionFilter(resource_subscriptions=uris)
+            return await self._listen(context, params.model_copy(update={"notifications": wanted}))
+        finally:
+            for uri in begun:
+                self._end(uri)
+
+    def close(self) -> None:
+        """End all subscriptions."""
+        for end in self._ends.values():
+            end()
+        self._ends.clear()
+        self._uris.clear()
+        self._listen.close()
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _begin(self, uri: str) -> None:
+        """Count a subscription, and watch from now on. Raises MCPError if the resource cannot be read."""
+        try:
+            account = resources.mailbox_of(uri)
+        except resources.UnknownResource:
+            raise MCPError(code=types.INVALID_PARAMS, message=protocol.UNKNOWN_RESOURCE) from None
+        data, error = await self._list_changes({} if account is None else {"accountId": account})
+        if data is None:
+            raise MCPError(code=types.INVALID_PARAMS, message=str(error.get("message", "")))
+        self._uris[uri] += 1
+        if self._watching is None or self._watching.done():
+            self._position = data["nextPosition"]
+            self._watching = asyncio.ensure_future(self._watch())
+
+    def _end(self, uri: str) -> None:
+        self._uris -= Counter((uri,))
+        if not self._uris and self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+
+    async def _watch(self) -> None:
+        pause = _PAUSE
+        while True:
+            data, error = await self._list_changes({"after": self._position, "wait": _WAIT, "limit": _PAGE})
+            if data is not None:
+                self._position, pause = data["nextPosition"], _PAUSE
+                for uri in self._changed(data):
+                    await self._bus.publish(ResourceUpdated(uri))
+                if not data["items"] and not data["reset"]:
+                    continue
+            elif error.get("code") in _LASTING:
+                self._watching = None
+                self.close()
+                return
+            else:
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            await asyncio.sleep(pause)
+
+    def _changed(self, data: dict[str, Any]) -> list[str]:
+        if data["reset"]:
+            return sorted(self._uris)
+        found = {resources.changes_uri(one["accountId"]) for one in data["items"] if one["accountId"] is not None}
+        return sorted(self._uris.keys() & (found | ({resources.ALL_CHANGES} if data["items"] else set())))
+
+
 # --- The session: the SDK's server between the lines and a running appliance ---
 
 
@@ -148,6 +276,7 @@ _MAX_CONCURRENT = 16
 _MAX_LINE = 40 << 20  # bytes; the appliance accepts 36 MiB
 #: Seconds for open requests to be answered after the input has ended.
 _FINISH_WITHIN = 30.0
+_LISTEN = "subscriptions/listen"
 _POLL_SECONDS = 0.02
 _REPEAT_ADVICE = (
     "It may have been done nevertheless: repeat the call with the same idempotencyKey and the same arguments."
@@ -209,6 +338,7 @@ class _StdioSession:
         self._writer, self._call_slots = LineWriter(self.sink), asyncio.Semaphore(_MAX_CONCURRENT)
         come, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, go = anyio.create_memory_object_stream[SessionMessage](0)
+        self._watch = ChangeWatch(self._list_changes)
         server = self._create_server()
         async with come:
             reading, writing = asyncio.ensure_future(self._read(come)), asyncio.ensure_future(self._write(go))
@@ -220,6 +350,7 @@ class _StdioSession:
                 await writing
                 await serving
             finally:
+                self._watch.close()
                 # The server still answers open requests, so the writer ends last.
                 for tasks in ((reading, serving), (writing,)):
                     for task in tasks:
@@ -251,7 +382,7 @@ class _StdioSession:
             await self._write_error(refused)
             return None
         if isinstance(message, types.JSONRPCRequest):
-            self.pending.add(message.id)
+            self.pending |= {message.id} if message.method != _LISTEN else set()  # it is answered when it ends
         elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
             given_up = (message.params or {}).get("requestId")
             self.pending -= {given_up} if isinstance(given_up, int | str) else set()  # it is never answered
@@ -270,14 +401,60 @@ class _StdioSession:
             await self._writer.write(refused.to_json())
 
     def _create_server(self) -> "Server[Any]":
-        return Server(
+        server = Server(
             tool.SERVER_NAME,
             version=__version__,
             title=tool.SERVER_TITLE,
             instructions=tool.INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_read_resource=self._read_resource,
+            on_subscribe_resource=self._watch.subscribe,
+            on_unsubscribe_resource=self._watch.unsubscribe,
+            on_subscriptions_listen=self._watch.listen,
         )
+
+        async def discover(context: Any, _params: types.RequestParams) -> types.DiscoverResult:
+            # The SDK would announce that changed lists of tools and resources can be listened to.
+            found = server.get_capabilities(protocol_version=context.protocol_version)
+            found.tools = types.ToolsCapability(list_changed=False)
+            found.resources = types.ResourcesCapability(subscribe=True, list_changed=False)
+            return types.DiscoverResult(
+                supported_versions=list(MODERN_PROTOCOL_VERSIONS),
+                capabilities=found,
+                instructions=server.instructions,
+            )
+
+        server.add_request_handler("server/discover", types.RequestParams, discover)
+        return server
+
+    async def _list_resources(
+        self, _context: Any, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        cursor = {"cursor": params.cursor} if params is not None and params.cursor else {}
+        _, answer = await self._call_appliance(protocol.LIST_RESOURCES, cursor, "Repeat the request.")
+        if "result" not in answer:
+            raise _to_mcp_error(answer)
+        return types.ListResourcesResult.model_validate(answer["result"])
+
+    async def _read_resource(self, _context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        uri = {"uri": str(params.uri)}
+        _, answer = await self._call_appliance(protocol.READ_RESOURCE, uri, "Repeat the request.")
+        if "result" not in answer:
+            raise _to_mcp_error(answer)
+        return types.ReadResourceResult.model_validate(answer["result"])
+
+    async def _list_changes(self, arguments: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+        """Return the data of list_changes; None and the error object if there is none. Takes no place of a call."""
+        call = {"name": "list_changes", "arguments": arguments}
+        _, answer = await self._exchange("tools/call", call, "Repeat the request.")
+        result = answer.get("result", {})
+        if "structuredContent" in result:
+            return result["structuredContent"]["data"], {}
+        if "result" in answer:
+            return None, json.loads(result["content"][0]["text"])["error"]
+        return None, answer["error"]
 
     async def _list_tools(self, _context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         cursor = {"cursor": params.cursor} if params is not None and params.cursor else {}
@@ -299,9 +476,12 @@ class _StdioSession:
 
     async def _call_appliance(self, method: str, params: dict[str, Any], advice: str) -> tuple[bool, dict[str, Any]]:
         """Send a message; return whether it certainly did not arrive, and the response, with `result` or `error`."""
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         async with self._call_slots:
-            status, payload = await run_in_thread(lambda: self.post(body, dict(_HEADERS), advice), _run_in_thread)
+            return await self._exchange(method, params, advice)
+
+    async def _exchange(self, method: str, params: dict[str, Any], advice: str) -> tuple[bool, dict[str, Any]]:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+        status, payload = await run_in_thread(lambda: self.post(body, dict(_HEADERS), advice), _run_in_thread)
         with suppress(ValueError, RecursionError):
             answer = json.loads(payload)
             if isinstance(answer, dict) and ("result" in answer or isinstance(answer.get("error"), dict)):

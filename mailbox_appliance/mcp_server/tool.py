@@ -5,16 +5,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.feed.waiting import EventWait
 from mailbox_appliance.operations.operation import Caller, Operation, Origin
 
 
 @dataclass(frozen=True)
 class CallContext:
-    """The appliance and the caller of a tool: origin and token. Every operation checks the caller again."""
+    """The appliance and the caller of a tool: origin and token. Every operation checks the caller again.
+
+    `waits`: what the call could wait for, if its result shows only that nothing has happened yet. An interface may set
+    the call aside until then, and repeat it.
+    """
 
     appliance: Appliance
     origin: Origin
     token: str | None
+    waits: list[EventWait] = field(default_factory=list, compare=False)
 
 
 @dataclass(frozen=True)

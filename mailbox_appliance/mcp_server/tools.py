@@ -246,6 +246,16 @@ TOOLS: tuple[Tool, ...] = (
         " undone.",
     ),
     _tool(
+        "list_changes",
+        "List changes",
+        read_tools.CHANGES_INPUT,
+        read_tools.list_changes,
+        "reads",
+        "List what has changed since a position, oldest first: messages, deliveries, mailboxes. Call it without `after`"
+        " once to get the position of now. From then on pass nextPosition as `after`. `wait` waits for a change. After"
+        " `reset`, list mailboxes and messages again: earlier changes are lost.",
+    ),
+    _tool(
         "get_status",
         "Get status",
         read_tools.STATUS_INPUT,

@@ -10,6 +10,7 @@ from mailbox_appliance.feed.events import to_events, visible_changes
 from mailbox_appliance.feed.waiting import EventStream, EventWait, Subscription
 from mailbox_appliance.model.changes import EventPage, EventType, list_event_types
 from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.members import Capability
 from mailbox_appliance.operations.operation import Caller, Limit, operation
 
 Position = Annotated[str, Meta(min_length=1, max_length=60)]
@@ -30,7 +31,7 @@ Wait = Annotated[
 LastEventId = Annotated[Position, Meta(description="As `after`; browsers send it when they connect again.")]
 
 
-@operation()
+@operation(needs=Capability.MAIL_READ)
 def list_events(
     appliance: Appliance,
     caller: Caller,
@@ -58,11 +59,26 @@ def list_events(
         return OperationResult(EventPage(items=(), next_position=store.changes.to_position(read.after), reset=True))
     changes, end = store.changes.read(read.after, read.seen, limit)
     page = EventPage(items=tuple(to_events(store, changes)), next_position=store.changes.to_position(end), reset=False)
-    waits_for = EventWait(read.starting_at(end), wait) if wait and not changes else None
+    waits_for = EventWait(read.starting_at(end), wait, limit) if wait and not changes else None
     return OperationResult(page, waits_for=waits_for)
 
 
-@operation()
+@operation(needs=Capability.MAIL_READ)
+def list_latest_events(
+    appliance: Appliance, caller: Caller, account_id: OnlyMailbox | None = None, limit: Limit = 20
+) -> EventPage:
+    """List the latest events.
+
+    The oldest of them comes first; `nextPosition` is that of now.
+    """
+    read, changes = _subscribe(appliance, caller, None, None, account_id), appliance.store.changes
+    found, end = changes.read(changes.start_of_last(read.seen, limit), read.seen, limit)
+    return EventPage(
+        items=tuple(to_events(appliance.store, found)), next_position=changes.to_position(end), reset=False
+    )
+
+
+@operation(needs=Capability.MAIL_READ)
 def stream_events(
     appliance: Appliance,
     caller: Caller,
@@ -86,7 +102,8 @@ def _subscribe(
     appliance: Appliance, caller: Caller, after: str | None, types: str | None, account_id: str | None
 ) -> Subscription:
     changes = appliance.store.changes
-    start = changes.end() if after is None else changes.from_position(after)
+    end = changes.end()
+    start = end if after is None else changes.from_position(after)
     found = caller.required_credential
     wanted, accounts = _read_types(types), None if account_id is None else frozenset({account_id})
     is_private = caller.origin.is_private
@@ -97,9 +114,10 @@ def _subscribe(
         is_private=is_private,
         types=wanted,
         account_ids=accounts,
-        after=changes.end() if start is None else start,
+        after=end if start is None else start,
         is_reset=start is None,
         seen=seen,
+        seen_at=end,
     )
 
 

@@ -143,6 +143,8 @@ class Status(Wire, frozen=True, kw_only=True):
     - deliveries: Their deliveries that are not finished.
     - last_crash: The last crash; only for administrators, until one of them dismisses it.
     - daily_backup: Left out unless the last daily backup `failed` or is `overdue`.
+    - disabled_webhooks: How many of your webhooks were disabled because they failed; only for sessions, and left out if
+      none was.
     """
 
     version: str
@@ -152,6 +154,7 @@ class Status(Wire, frozen=True, kw_only=True):
     deliveries: DeliveryCounts
     last_crash: Crash | UnsetType = UNSET
     daily_backup: BackupTrouble | UnsetType = UNSET
+    disabled_webhooks: Count | UnsetType = UNSET
 
 
 @operation(access=Access.ANYBODY)
@@ -179,12 +182,14 @@ def get_status(appliance: Appliance, caller: Caller) -> OperationResult[Status]:
     - an invalid config.toml, or changes in it that need a restart
     - a program file that was replaced while the program ran
     - for an administrator's session, a crash
-    - for a session, webhooks of yours that were disabled because they failed
+    - for a session, webhooks of yours that were disabled because they failed; for an administrator's, also those of
+      other members
     """
     store = appliance.store
     is_administrator = caller.kind == "session" and caller.member.role == "admin"
     crash = crashes.find(appliance.folder) if is_administrator else None
     accounts = permissions.reachable_accounts(store, caller.required_credential)
+    own, others = _count_disabled_webhooks(appliance, caller)
     status = Status(
         version=__version__,
         uptime_seconds=int(appliance.clock.monotonic() - appliance.started_at),
@@ -193,8 +198,9 @@ def get_status(appliance: Appliance, caller: Caller) -> OperationResult[Status]:
         deliveries=DeliveryCounts(**store.delivery_lists.count_open({a.id for a in accounts})),
         last_crash=UNSET if crash is None else crash,
         daily_backup=appliance.daily_backup.trouble or UNSET,
+        disabled_webhooks=own or UNSET,
     )
-    warnings = (*operator_warnings(appliance, crash), *_webhook_warnings(appliance, caller))
+    warnings = (*operator_warnings(appliance, crash), *_webhook_warnings(own, others if is_administrator else 0))
     return OperationResult(status, warnings)
 
 
@@ -244,14 +250,27 @@ def operator_warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str
         yield crashes.warning(crash)
 
 
-def _webhook_warnings(appliance: Appliance, caller: Caller) -> Iterator[str]:
-    hooks = appliance.store.webhooks.list(caller.member.id) if caller.kind == "session" else ()
-    count = sum(one.shown.status == "disabled" and one.failures > 0 for one in hooks)
-    if count:
+def _count_disabled_webhooks(appliance: Appliance, caller: Caller) -> tuple[int, int]:
+    """Return how many webhooks were disabled because they failed: the caller's own, and those of other members."""
+    if caller.kind != "session":
+        return 0, 0
+    hooks = [one for one in appliance.store.webhooks.list() if one.shown.status == "disabled" and one.failures > 0]
+    own = sum(one.member_id == caller.member.id for one in hooks)
+    return own, len(hooks) - own
+
+
+def _webhook_warnings(own: int, others: int) -> Iterator[str]:
+    if own:
         yield own_text(
-            "{count} of your webhooks were disabled, because their address failed for three days or refused events."
-            " `mailbox-appliance webhooks list` shows why; setting the status to `active` goes on.",
-            count=count,
+            "Webhooks of yours that were disabled: {count}. Their addresses failed for three days or refused all"
+            " events. Open Webhooks in the console, or run `mailbox-appliance webhooks list`.",
+            count=own,
+        )
+    if others:
+        yield own_text(
+            "Webhooks of other members that were disabled: {count}. Their addresses failed for three days or refused"
+            " all events. The audit log names their owners, who can enable them again.",
+            count=others,
         )
 
 

@@ -11,6 +11,8 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import Conflict, Invalid
+from mailbox_appliance.feed.events import BACKUP_TYPES
+from mailbox_appliance.feed.webhooks import is_private_target
 from mailbox_appliance.model.base import Deletion, Input, Page, Timestamp, Wire
 from mailbox_appliance.model.changes import EventType
 from mailbox_appliance.model.deliveries import OperationResult
@@ -56,7 +58,7 @@ class UpdateWebhookRequest(Input, frozen=True, kw_only=True):
     - types: Types of the events to send.
     - account_ids: IDs of the mailboxes whose events are sent; null for all that you may read.
     - include_body: Whether events of messages include their text.
-    - status: `disabled` sends nothing; `active` goes on where it stopped.
+    - status: `disabled` sends nothing; `active` continues where it stopped.
     """
 
     url: _Url | UnsetType = UNSET
@@ -118,7 +120,8 @@ def create_webhook(appliance: Appliance, caller: Caller, request: CreateWebhookR
     409 `conflict`: you have 20 webhooks.
     """
     store, new = appliance.store, NewWebhook(request.url, request.types, request.account_ids, request.include_body)
-    _check(appliance, caller, new)
+    _check_address(appliance, new)
+    _require_accounts(appliance, caller, frozenset(new.account_ids or ()))
     secret = _new_secret()
     with store.database.transaction(durable=True):
         recheck_caller(store, caller)
@@ -154,12 +157,15 @@ def update_webhook(
         before.account_ids if request.account_ids is UNSET else request.account_ids,
         before.include_body if request.include_body is UNSET else request.include_body,
     )
-    _check(appliance, caller, new, known=frozenset(before.account_ids or ()))
+    # Access to what it names, or the permission for its address, may have ended. It can still be disabled.
+    if (new.url, new.include_body) != (before.url, before.include_body):
+        _check_address(appliance, new)
+    _require_accounts(appliance, caller, frozenset(new.account_ids or ()).difference(before.account_ids or ()))
     with store.database.transaction(durable=True):
         recheck_caller(store, caller)
         store.webhooks.change(webhook_id, new, before.status if request.status is UNSET else request.status)
         store.audit.record(caller.actor, "webhook.update", ("webhook", webhook_id))
-    appliance.webhook_sender.wake()
+    appliance.webhook_sender.begin_anew(webhook_id)
     return store.webhooks.get(webhook_id).shown
 
 
@@ -174,6 +180,7 @@ def delete_webhook(appliance: Appliance, caller: Caller, webhook_id: WebhookId) 
     with store.database.transaction(durable=True):
         store.webhooks.delete(webhook_id)
         store.audit.record(caller.actor, "webhook.delete", ("webhook", webhook_id))
+    appliance.webhook_sender.begin_anew(webhook_id)
     return Deletion(id=webhook_id)
 
 
@@ -181,7 +188,7 @@ def delete_webhook(appliance: Appliance, caller: Caller, webhook_id: WebhookId) 
 def rotate_secret(appliance: Appliance, caller: Caller, webhook_id: WebhookId) -> RotatedSecret:
     """Rotate a webhook's secret.
 
-    For 24 hours, requests are signed with both secrets, so that receivers can change theirs meanwhile.
+    For 24 hours, requests are signed with both secrets, so that receivers can change theirs during that time.
     """
     store = appliance.store
     _find(appliance, caller, webhook_id)
@@ -218,12 +225,12 @@ def replay_webhook(
     _find(appliance, caller, webhook_id)
     number = store.changes.from_position(request.after)
     if number is None:
-        raise Conflict(reason="Events after that position are no longer kept. Read the lists anew.")
+        raise Conflict(reason="Events after that position are no longer kept. Read the lists again.")
     with store.database.transaction(durable=True):
         recheck_caller(store, caller)
         store.webhooks.set_position(webhook_id, number)
         store.audit.record(caller.actor, "webhook.replay", ("webhook", webhook_id))
-    appliance.webhook_sender.wake()
+    appliance.webhook_sender.begin_anew(webhook_id)
     return OperationResult(store.webhooks.get(webhook_id).shown, status=202)
 
 
@@ -249,11 +256,8 @@ def _new_secret() -> str:
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
-def _check(appliance: Appliance, caller: Caller, new: NewWebhook, known: frozenset[str] = frozenset()) -> None:
-    """Raise Invalid for an address that is never used, and NotFound for a mailbox out of reach.
-
-    `known`: mailboxes that the webhook names already; they may be out of reach by now.
-    """
+def _check_address(appliance: Appliance, new: NewWebhook) -> None:
+    """Raise Invalid for an address that is never used, or not for what is to be sent."""
     try:
         parts = urlsplit(new.url)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -266,5 +270,11 @@ def _check(appliance: Appliance, caller: Caller, new: NewWebhook, known: frozens
         raise Invalid.at("/url", "Use https. The setting `webhooks.allow_private` allows http in private networks.")
     if parts.scheme == "http" and new.include_body:
         raise Invalid.at("/includeBody", "The text of messages is sent over https only.")
-    for account_id in frozenset(new.account_ids or ()) - known:
+    if BACKUP_TYPES.intersection(new.types) and not is_private_target(new.url):
+        raise Invalid.at("/types", "Events of backups are sent over https, or to this computer.")
+
+
+def _require_accounts(appliance: Appliance, caller: Caller, account_ids: frozenset[str]) -> None:
+    """Raise NotFound for a mailbox that the caller has no access to."""
+    for account_id in account_ids:
         require_account(appliance.store, caller.required_credential, account_id)

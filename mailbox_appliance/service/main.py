@@ -52,6 +52,7 @@ def serve(
     Raises StoreUnusable, BadSetting, or CannotListen if the port is in use.
     """
     files.tune_memory()
+    files.raise_open_files_limit()
     watchdog = ShutdownWatchdog()
     signals = SignalHandler(watchdog.arm)
     try:

@@ -1,7 +1,8 @@
 """The journal of changes, which readers of events follow: pages of it, its beginning and end, and its size.
 
 Triggers write it in the transaction of each change (`formats/format_5.py`), so it has neither gaps nor doubles. It
-names what has changed; what readers are shown is read when they ask, so it is never older than the event.
+names what has changed; what readers are shown is read when they ask, so it is never older than the event. Readers get
+only what is on the disk: after a power failure, a position that they know would belong to another change.
 
 A position is a number that only grows, with the mark of its store. A restore makes a new mark, since the mirror has
 then changed as a whole: whoever comes with an earlier position must read the lists anew. So must readers of positions
@@ -10,6 +11,8 @@ that were deleted because they were too old, or too many.
 
 import json
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mailbox_appliance.errors import Invalid
@@ -67,6 +70,10 @@ class ChangeFilter:
     account_ids: frozenset[str]
     member_id: str
 
+    def includes(self, other: "ChangeFilter") -> bool:
+        """Whether a reader with this filter sees all that one with the other filter sees."""
+        return self.types >= other.types and self.account_ids >= other.account_ids
+
 
 class Changes:
     """Reads the journal of changes, and keeps it within its limits."""
@@ -82,14 +89,16 @@ class Changes:
             find = "SELECT value FROM meta WHERE name = ?"
             self._mark = self._database.value(find, (_MARK,))
             if self._mark is None:
-                with self._database.transaction():
+                with self._database.transaction(durable=True):
                     self._database.change("INSERT OR IGNORE INTO meta VALUES (?, ?)", (_MARK, secrets.token_hex(8)))
                 self._mark = self._database.value(find, (_MARK,))
         return str(self._mark)
 
     def end(self) -> int:
-        """Return the number of the last change that was ever written; 0 if there was none."""
-        return int(self._database.value(_END))
+        """Return the number of the last change that was ever written, once it is on the disk; 0 if there was none."""
+        number = int(self._database.value(_END))
+        self._database.wait_until_durable(all_commits=True)
+        return number
 
     def floor(self) -> int:
         """Return the number up to which changes were deleted. Readers must have read up to it."""
@@ -114,19 +123,17 @@ class Changes:
         """Return the ID of an event, which is the same each time that it is shown."""
         return id_of("evt", (int(self.mark, 16) << 64) | number)
 
-    def read(self, after: int, wanted: ChangeFilter, limit: int) -> tuple[tuple[Change, ...], int]:
+    def read(
+        self, after: int, wanted: ChangeFilter, limit: int, end: int | None = None
+    ) -> tuple[tuple[Change, ...], int]:
         """Return the next changes that a reader sees, in order, and the number after which to read on.
 
         `after`: number of the last change that was read. That number grows although nothing is returned if the reader
-        sees none of the changes.
+        sees none of the changes. `end`: number of the last change to read; None: of the last one that there is.
         """
         found: list[Change] = []
-        end = self.end()
-        values = {
-            "kinds": json.dumps([_NUMBERS[kind] for kind in wanted.types]),
-            "accounts": json.dumps(sorted(wanted.account_ids)),
-            "member": wanted.member_id,
-        }
+        end = self.end() if end is None else end
+        values = _filter_values(wanted)
         while after < end and len(found) < limit:
             until, missing = min(after + _WINDOW, end), limit - len(found)
             rows = self._database.rows(_READ, values | {"after": after, "until": until, "limit": missing})
@@ -135,6 +142,14 @@ class Changes:
             ]
             after = found[-1].position if len(rows) == missing else until
         return tuple(found), after
+
+    def start_of_last(self, wanted: ChangeFilter, count: int) -> int:
+        """Return the number after which the last `count` changes come that a reader sees, of the newest 20,000."""
+        end = self.end()
+        after = max(self.floor(), end - _WINDOW)
+        values = _filter_values(wanted) | {"after": after, "until": end, "limit": count}
+        rows = self._database.rows(_READ.replace("ORDER BY c.position", "ORDER BY c.position DESC"), values)
+        return rows[-1][0] - 1 if len(rows) == count else after
 
     def has_changed_rights(self, after: int) -> bool:
         """Whether the rights of any credential may have changed after this number."""
@@ -156,23 +171,45 @@ class Changes:
 
         Deletes some thousands at once, in a transaction of its own. Returns False if none is left to delete.
         """
-        oldest = self._database.row("SELECT position, at FROM changes ORDER BY position LIMIT 1")
-        if oldest is None:
+        first = self._database.value("SELECT min(position) FROM changes")
+        if first is None:
             return False
+        # Positions have no gaps, so they tell how many rows there are; counting would read them all.
+        surplus = min(self.end() - most, first + _DELETED_AT_ONCE - 1)
         # Only the clock decides about age: the rows are in the order of their commits, and so of their times, except
         # after the clock was set back.
-        surplus = max(0, int(self._database.value("SELECT count(*) FROM changes")) - most)
-        row = self._database.row(
-            "SELECT max(position), count(*) FROM (SELECT position, at, row_number() OVER (ORDER BY position) AS place"
-            " FROM (SELECT position, at FROM changes ORDER BY position LIMIT ?)) WHERE at < ? OR place <= ?",
-            (_DELETED_AT_ONCE, before, surplus),
+        aged = self._database.value(
+            "SELECT max(position) FROM (SELECT position, at FROM changes ORDER BY position LIMIT ?) WHERE at < ?",
+            (_DELETED_AT_ONCE, before),
         )
-        if row is None or row[0] is None:
+        until = max(surplus, aged or 0)
+        if until < first:
             return False
         with self._database.transaction():
-            self._database.change("DELETE FROM changes WHERE position <= ?", (row[0],))
-            self._database.change(_PUT, (_FLOOR, str(row[0])))
+            self._database.change("DELETE FROM changes WHERE position <= ?", (until,))
+            self._database.change(_PUT, (_FLOOR, str(until)))
         return True
+
+
+@contextmanager
+def told_as_one(database: Database, message_id: str, *, has_moved: bool) -> Iterator[None]:
+    """Context manager: the block deletes a message and adds it again, and readers are told that it was updated or has
+    moved. Call it inside a transaction.
+    """
+    before = int(database.value(_END))
+    yield
+    its = "WHERE position > ? AND subject = ? AND kind = ?"
+    if database.change(f"DELETE FROM changes {its}", (before, message_id, _NUMBERS["message.deleted"])):
+        kind = _NUMBERS["message.moved" if has_moved else "message.updated"]
+        database.change(f"UPDATE changes SET kind = ? {its}", (kind, before, message_id, _NUMBERS["message.created"]))
+
+
+def _filter_values(wanted: ChangeFilter) -> dict[str, object]:
+    return {
+        "kinds": json.dumps([_NUMBERS[kind] for kind in wanted.types]),
+        "accounts": json.dumps(sorted(wanted.account_ids)),
+        "member": wanted.member_id,
+    }
 
 
 def begin_anew(database: Database, at_least: int) -> None:

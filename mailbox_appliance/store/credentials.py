@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
@@ -64,7 +64,8 @@ class FoundCredential:
     """A valid session or API key, with its member.
 
     `capabilities`: those stored with an API key, in stored order; empty for a session. `account_ids`: the mailboxes
-    that an API key is restricted to; None means no restriction.
+    that an API key is restricted to; None means no restriction. `ends_at`: when the session ends if it is not used
+    again; None for an API key.
     """
 
     kind: Literal["session", "api_key"]
@@ -72,6 +73,7 @@ class FoundCredential:
     member: Member
     capabilities: tuple[Capability, ...] = ()
     account_ids: frozenset[str] | None = None
+    ends_at: datetime | None = field(default=None, compare=False)
 
 
 class Credentials:
@@ -109,7 +111,11 @@ class Credentials:
         row = self._database.row(_SESSION_BY_ID, (credential_id,))
         if row is None or not self._is_live(row[2], row[3]):
             return None
-        return FoundCredential("session", row[1], _to_member(row))
+        return FoundCredential("session", row[1], _to_member(row), ends_at=_session_end(row[2], row[3]))
+
+    def is_over(self, found: FoundCredential) -> bool:
+        """Whether a session has ended by time, unless it was used after it was found."""
+        return found.ends_at is not None and self._clock.now() >= found.ends_at
 
     def add_session(
         self, member_id: str, token_hash: str, device_name: str, *, logged_in_at: str | None = None
@@ -178,9 +184,10 @@ class Credentials:
             return None
         read, now = self._read.get(token_hash), self._clock.now()
         if read is None or read.row is not row:
-            found = FoundCredential("session", row[1], _to_member(row))
-            read = self._keep(token_hash, _ReadCredential(row, found, _use_due(row[3]), _session_end(row[2], row[3])))
-        if read.ends_at is not None and now >= read.ends_at:
+            ends_at = _session_end(row[2], row[3])
+            found = FoundCredential("session", row[1], _to_member(row), ends_at=ends_at)
+            read = self._keep(token_hash, _ReadCredential(row, found, _use_due(row[3])))
+        if read.credential.ends_at is not None and now >= read.credential.ends_at:
             return None
         if now >= read.note_use_at:
             self._note_use("sessions", row[1])
@@ -222,13 +229,12 @@ class Credentials:
 class _ReadCredential(NamedTuple):
     """A credential as read from a row of the store, which holds for requests until a commit makes another row.
 
-    `note_use_at`: when its use is recorded again. `ends_at`: when the session ends; None for an API key.
+    `note_use_at`: when its use is recorded again.
     """
 
     row: Row
     credential: FoundCredential
     note_use_at: datetime
-    ends_at: datetime | None = None
 
 
 def _use_due(last_used_at: str | None) -> datetime:

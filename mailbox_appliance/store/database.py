@@ -108,32 +108,47 @@ class _LogSync:
         self._handle: int | None = None
         self._log = ""
         self._noted = self._synced = 0  # durable commits: made, and on the disk
+        self._begun = self._ended = self._all_synced = 0  # all commits: about to be visible, made, and on the disk
         self._is_syncing = False
         self._failure: OSError | None = None
 
-    def note_commit(self, log: str) -> None:
-        """Count a commit that must get to the disk. `log`: the path of the write-ahead log. Call it while writing."""
-        self._log, self._noted = log, self._noted + 1
+    def begin_commit(self, log: str) -> None:
+        """Count a commit that others may see from now on. `log`: the path of the write-ahead log. Call it while
+        writing.
+        """
+        self._log, self._begun = log, self._begun + 1
+
+    def end_commit(self, *, durable: bool) -> None:
+        """Note that the commit was made, or has failed. `durable`: it must get to the disk. Call it while writing."""
+        self._ended, self._noted = self._begun, self._noted + durable
 
     def wait(self) -> None:
-        """Wait until all commits noted so far are on the disk. Raises apsw.IOError if a sync failed, also an earlier
+        """Wait until all durable commits so far are on the disk. Raises apsw.IOError if a sync failed, also an earlier
         one: the system may have dropped what it could not write, so no later sync can be trusted.
         """
         mine = self._noted
-        if self._synced >= mine:
+        self._sync_unless(lambda: self._synced >= mine)
+
+    def wait_for_all(self) -> None:
+        """Wait until all commits that can be seen now are on the disk, durable or not. Raises as `wait`."""
+        mine = self._begun
+        self._sync_unless(lambda: self._all_synced >= mine)
+
+    def _sync_unless(self, is_synced: Callable[[], bool]) -> None:
+        if is_synced():
             return
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_syncing or self._synced >= mine)
-            if self._synced >= mine:
+            self._changed.wait_for(lambda: not self._is_syncing or is_synced())
+            if is_synced():
                 return
-            self._is_syncing, until = True, self._noted
-        synced = self._synced
+            self._is_syncing, until = True, (self._noted, self._ended)
+        synced = self._synced, self._all_synced
         try:
             self._sync()
             synced = until
         finally:
             with self._changed:
-                self._is_syncing, self._synced = False, synced
+                self._is_syncing, (self._synced, self._all_synced) = False, synced
                 self._changed.notify_all()
 
     def close(self, deadline: float) -> None:
@@ -295,9 +310,15 @@ class Database:
         if durable and awaited and is_outermost:
             self._sync.wait()
 
-    def wait_until_durable(self) -> None:
-        """Wait until all commits of durable transactions, by any thread, are on the disk. Call it in no transaction."""
-        self._sync.wait()
+    def wait_until_durable(self, *, all_commits: bool = False) -> None:
+        """Wait until all commits of durable transactions, by any thread, are on the disk. Call it in no transaction.
+
+        `all_commits`: wait for the commits of other transactions as well, as far as they can be seen now.
+        """
+        if all_commits:
+            self._sync.wait_for_all()
+        else:
+            self._sync.wait()
 
     @contextmanager
     def _taking_turn(self, durable: bool) -> Iterator[bool]:
@@ -309,13 +330,14 @@ class Database:
                     raise RuntimeError("a durable transaction cannot be part of one that is not")
                 yield False
                 return
-            self._is_durable, before = durable, connection.total_changes()
+            self._is_durable, before, has_changed = durable, connection.total_changes(), False
             try:
                 with self._peewee.atomic("IMMEDIATE"):
                     yield True
-                if durable and connection.total_changes() != before:
-                    self._sync.note_commit(connection.filename_wal)
+                    if has_changed := connection.total_changes() != before:
+                        self._sync.begin_commit(connection.filename_wal)
             finally:
+                self._sync.end_commit(durable=durable and has_changed)
                 self._is_durable = False
                 self._kept = {}
                 for listener in self.commit_listeners:

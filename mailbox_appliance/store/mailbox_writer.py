@@ -21,7 +21,7 @@ from mailbox_appliance.model.deliveries import FoundCopy
 from mailbox_appliance.model.messages import Address, ParsedMessage
 from mailbox_appliance.model.sync import FetchedMessage, FlagChange, LocatedMessage, MessageIdentity, MirroredFolder
 from mailbox_appliance.security.tokens import new_id
-from mailbox_appliance.store import moves
+from mailbox_appliance.store import changes, moves
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.messages import (
@@ -496,9 +496,11 @@ class MailboxWriter:
             if row is None:
                 raise NotFound(what="message")
             number, account, folder, thread, thread_id = row
-            self._database.change("DELETE FROM messages WHERE number = ?", (number,))
-            place = ArrivalPlace(account, into.number if into is not None else folder, WHOLE)
-            insert_messages(self._database, place, [(message, parsed)], (message_id, thread_id))
+            target = into.number if into is not None else folder
+            with changes.told_as_one(self._database, message_id, has_moved=target != folder):
+                self._database.change("DELETE FROM messages WHERE number = ?", (number,))
+                place = ArrivalPlace(account, target, WHOLE)
+                insert_messages(self._database, place, [(message, parsed)], (message_id, thread_id))
             moves.delete_empty_threads(self._database, [thread])
 
     def set_uid(
@@ -548,9 +550,9 @@ class MailboxWriter:
                 database.change(_SET_PLACE, (folder, seen.uid, seen.size, to_millis(seen.internal_date), number))
                 database.change(_SET_FLAGS, (flag_bits(seen.flags), pack_keywords(seen.flags), number))
 
-    def change_flags(self, folder_number: int, changes: Sequence[FlagChange]) -> None:
+    def change_flags(self, folder_number: int, flag_changes: Sequence[FlagChange]) -> None:
         """Replace the flags of messages of a folder; UIDs that are not stored are ignored."""
-        rows = [(flag_bits(c.flags), pack_keywords(c.flags), folder_number, c.uid) for c in changes]
+        rows = [(flag_bits(c.flags), pack_keywords(c.flags), folder_number, c.uid) for c in flag_changes]
         with self._database.transaction():
             self._database.change_many(_CHANGE_FLAGS, rows)
 

@@ -13,14 +13,18 @@ from mailbox_appliance.store.database import Database, Row
 
 #: Attempts that are kept of each webhook.
 KEPT_ATTEMPTS = 1000
+#: Seconds between two attempts at most.
+LONGEST_WAIT = 12 * 3600.0
 _SELECT = """
 SELECT id, url, types, account_ids, include_body, status, created_at, last_success_at, last_failure_at,
   last_failure_status, last_failure_reason, member_id, secret, old_secret, old_secret_until, position, failures,
   failing_since, replays FROM webhooks"""
-_DUE = """
-SELECT id, position, replays FROM webhooks
-  WHERE status = 'active' AND position < ? AND coalesce(next_at, 0) <= ? ORDER BY next_at"""
-_NEXT = "SELECT min(next_at) FROM webhooks WHERE status = 'active' AND position < ? AND next_at > ?"
+_ACTIVE = "status = 'active' AND member_id IN (SELECT id FROM members WHERE status = 'active')"
+# A time that is later than any wait stems from a clock that was set back since.
+_DUE = f"""
+SELECT id, position, replays, failures, last_success_at IS NOT NULL FROM webhooks
+  WHERE {_ACTIVE} AND position < ?1 AND (coalesce(next_at, 0) <= ?2 OR next_at > ?2 + {int(LONGEST_WAIT * 1000)})"""
+_NEXT = f"SELECT min(next_at) FROM webhooks WHERE {_ACTIVE} AND position < ? AND next_at > ?"
 _SURPLUS = """
 DELETE FROM webhook_attempts WHERE webhook = ?1 AND number <= (
   SELECT number FROM webhook_attempts WHERE webhook = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)"""
@@ -34,7 +38,7 @@ class StoredWebhook:
     - member_id: Its owner, whose rights decide which events are sent.
     - secrets: Those that sign now, the newest first.
     - position: Number of the last change that was delivered, or need not be.
-    - replays: How often somebody set the position; what was being sent then does not count.
+    - replays: How often somebody changed it or set its position; what was being sent then does not count.
     - failures: Failed attempts of the next event.
     - failing_since: When these began, in milliseconds since 1970; None if there are none.
     """
@@ -49,8 +53,22 @@ class StoredWebhook:
 
 
 @dataclass(frozen=True)
+class DueWebhook:
+    """A webhook that may have something to send now; the fields are as in `StoredWebhook`.
+
+    `has_succeeded`: its target has accepted an event before.
+    """
+
+    id: str
+    position: int
+    replays: int
+    failures: int
+    has_succeeded: bool
+
+
+@dataclass(frozen=True)
 class NewWebhook:
-    """What a member asks for: see `Webhook`."""
+    """The part of a `Webhook` that its member chooses."""
 
     url: str
     types: tuple[EventType, ...]
@@ -95,8 +113,8 @@ class Webhooks:
         """Change a webhook. What failed before is tried again at once."""
         with self._database.transaction():
             self._database.change(
-                "UPDATE webhooks SET url = ?, types = ?, account_ids = ?, include_body = ?, status = ?, failures = 0,"
-                " failing_since = NULL, next_at = NULL WHERE id = ?",
+                "UPDATE webhooks SET url = ?, types = ?, account_ids = ?, include_body = ?, status = ?,"
+                " replays = replays + 1, failures = 0, failing_since = NULL, next_at = NULL WHERE id = ?",
                 (*_columns(new), status, webhook_id),
             )
 
@@ -122,13 +140,20 @@ class Webhooks:
         with self._database.transaction():
             self._database.change("DELETE FROM webhooks WHERE id = ?", (webhook_id,))
 
-    def list_due(self, end: int) -> tuple[tuple[str, int, int], ...]:
-        """Return the webhooks that may have something to send now: ID, position, and how often that was set.
+    def has_any(self) -> bool:
+        """Whether there is any webhook."""
+        return self._database.value("SELECT 1 FROM webhooks LIMIT 1") is not None
+
+    def list_due(self, end: int) -> tuple[DueWebhook, ...]:
+        """Return the webhooks of active members that may have something to send now.
 
         `end`: number of the last change.
         """
         now = to_millis(self._clock.now())
-        return tuple((row[0], row[1], row[2]) for row in self._database.rows(_DUE, (end, now)))
+        rows = self._database.rows(_DUE, (end, now))
+        return tuple(
+            DueWebhook(one, position, replays, failed, bool(ok)) for one, position, replays, failed, ok in rows
+        )
 
     def next_due(self, end: int) -> float | None:
         """Return the seconds until a failed webhook is tried again; None if none waits."""
@@ -152,7 +177,7 @@ class Webhooks:
     def succeed(self, sent: StoredWebhook, position: int, at: str) -> None:
         """Record that everything up to `position` was accepted. `sent`: the webhook as it was when sending began.
 
-        Nothing is changed if somebody has set its position meanwhile.
+        Nothing is changed if somebody has changed it or set its position since then.
         """
         with self._database.transaction():
             self._database.change(
@@ -162,23 +187,38 @@ class Webhooks:
             )
 
     def skip(self, read: StoredWebhook, position: int) -> None:
-        """Record that nothing up to `position` need be sent, unless somebody has set the position meanwhile."""
+        """Record that nothing up to `position` need be sent, unless somebody has set the position since then."""
         with self._database.transaction():
             sql = "UPDATE webhooks SET position = ? WHERE id = ? AND replays = ?"
             self._database.change(sql, (position, read.shown.id, read.replays))
 
-    def fail(self, webhook_id: str, failure: WebhookFailure, *, wait: float, disable: bool) -> None:
-        """Record a failed attempt. `wait`: seconds until the next one. `disable`: there is to be none."""
+    def fail(self, sent: StoredWebhook, failure: WebhookFailure, *, wait: float, disable: bool) -> bool:
+        """Record a failed attempt. `sent`: the webhook as it was when sending began. `wait`: seconds until the next
+        attempt. `disable`: there is to be none.
+
+        Returns False, and changes nothing, if somebody has changed or deleted it since then.
+        """
         now = to_millis(self._clock.now())
         with self._database.transaction():
-            self._database.change(
+            changed = self._database.change(
                 "UPDATE webhooks SET failures = failures + 1, failing_since = coalesce(failing_since, ?), next_at = ?,"
                 " last_failure_at = ?, last_failure_status = ?, last_failure_reason = ?,"
-                " status = CASE WHEN ? THEN 'disabled' ELSE status END WHERE id = ?",
+                " status = CASE WHEN ? THEN 'disabled' ELSE status END WHERE id = ? AND replays = ?",
                 (
                     *(now, now + int(wait * 1000), failure.at, failure.status, failure.reason),
-                    *(int(disable), webhook_id),
+                    *(int(disable), sent.shown.id, sent.replays),
                 ),
+            )
+        return bool(changed)
+
+    def lose(self, behind: StoredWebhook, position: int, failure: WebhookFailure) -> None:
+        """Continue after `position`, because the changes before it were deleted, and record that as a failure."""
+        with self._database.transaction():
+            self._database.change(
+                "UPDATE webhooks SET position = ?, replays = replays + 1, failures = 0, failing_since = NULL,"
+                " next_at = NULL, last_failure_at = ?, last_failure_status = NULL, last_failure_reason = ?"
+                " WHERE id = ? AND replays = ?",
+                (position, failure.at, failure.reason, behind.shown.id, behind.replays),
             )
 
     def list_attempts(

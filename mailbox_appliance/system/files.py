@@ -24,6 +24,8 @@ from mailbox_appliance.system.ownership import require_own_handle
 # glibc's M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_ARENA_MAX: pieces above 4 MiB are mapped alone, a pool keeps 1 MiB,
 # and threads share four pools.
 _MALLOC_OPTIONS = ((-3, 4 << 20), (-1, 1 << 20), (-8, 4))
+#: As many as the unit file for systemd allows.
+_OPEN_FILES = 8192
 
 if sys.platform == "win32":
     import msvcrt
@@ -248,6 +250,23 @@ def tune_memory() -> None:
     mallopt = ctypes.CDLL(None).mallopt
     for parameter, value in _MALLOC_OPTIONS:
         mallopt(parameter, value)
+
+
+def raise_open_files_limit() -> None:
+    """Let this process open as many files and sockets as its hard limit allows, up to 8192.
+
+    The usual soft limit of 1024 is less than the connections that may be open. Does nothing on Windows, which has no
+    such limit.
+    """
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # not allowed here, as in a sandbox
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def can_trim_memory() -> bool:

@@ -73,13 +73,18 @@ def _mail_notices(before: TrayState | None, after: TrayState) -> Iterator[Notice
     else:
         yield from _uncertain_text(after.uncertain - before.uncertain)
         yield from _lost_access_text(len(_lost_mailboxes(after) - _lost_mailboxes(before)))
+        yield from _webhook_text(after.disabled_webhooks - before.disabled_webhooks)
         yield from _backup_notices(before, after)
         yield from _restore_notices(before, after)
 
 
 def _summary(state: TrayState) -> Iterator[Notice]:
     """Yield one notification about all that needs attention at the first poll; none if nothing does."""
-    notices = [*_uncertain_text(state.uncertain), *_lost_access_text(len(_lost_mailboxes(state)))]
+    notices = [
+        *_uncertain_text(state.uncertain),
+        *_lost_access_text(len(_lost_mailboxes(state))),
+        *_webhook_text(state.disabled_webhooks),
+    ]
     if len(notices) == 1:
         yield notices[0]
     elif notices:
@@ -99,6 +104,14 @@ def _lost_access_text(count: int) -> Iterator[Notice]:
         verb = "needs" if count == 1 else "need"
         text = "The provider or mail server ended the access. Sign in again on the mailbox's page in the console."
         yield Notice(f"{count_text(count, 'mailbox', 'mailboxes')} {verb} a new sign-in", text)
+
+
+def _webhook_text(count: int) -> Iterator[Notice]:
+    if count > 0:
+        verb = "was" if count == 1 else "were"
+        text = "Its address" if count == 1 else "Their addresses"
+        reason = f"{text} failed for three days or refused all events. Open Webhooks in the console."
+        yield Notice(f"{count_text(count, 'webhook')} {verb} disabled", reason)
 
 
 def _backup_notices(before: TrayState, after: TrayState) -> Iterator[Notice]:

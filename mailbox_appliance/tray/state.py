@@ -83,6 +83,8 @@ class TrayState:
     warnings: tuple[str, ...] = ()
     #: Whether the last daily backup failed; one of the warnings gives the reason.
     has_failed_daily_backup: bool = False
+    #: How many webhooks of this member were disabled because they failed; one of the warnings is about them.
+    disabled_webhooks: int = 0
     #: Whether a backup is in progress, no matter who started it.
     is_backing_up: bool = False
     #: The time of the newest backup (RFC 3339, UTC); None if there is none, or this member may not see it.
@@ -120,9 +122,10 @@ def attention_texts(state: TrayState) -> tuple[str, ...]:
     """Return a short text for each item that needs attention. Some items are only for administrators."""
     found = ["A mailbox needs a new sign-in"] * sum(has_lost_access(mailbox) for mailbox in state.mailboxes)
     found += ["A message may not have been sent"] * state.uncertain
+    found += ["A webhook was disabled"] * state.disabled_webhooks
     if state.access is not AccessLevel.ADMINISTRATOR:
         return tuple(found)  # all members see the rest, but only administrators can act on it
-    others = len(state.warnings)
+    others = len(state.warnings) - bool(state.disabled_webhooks)
     if state.has_failed_daily_backup:
         found.append("The daily backup failed")
         others -= 1

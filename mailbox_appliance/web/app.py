@@ -16,13 +16,12 @@ import bottle
 
 from mailbox_appliance import logs
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Problem, Restarting
-from mailbox_appliance.feed.waiting import EventWait
+from mailbox_appliance.errors import Problem, ReadersBusy, Restarting
 from mailbox_appliance.model.decoding import prepare_types
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import DISK_FULL_MESSAGE, is_disk_full
 from mailbox_appliance.web import console_files, http
-from mailbox_appliance.web.events import PageReader, begin_stream
+from mailbox_appliance.web.events import CallReader, PageReader, begin_stream
 from mailbox_appliance.web.http import (
     AllowedHosts,
     Response,
@@ -37,7 +36,7 @@ from mailbox_appliance.web.http import (
 from mailbox_appliance.web.mcp import MCP_PATH, McpHandler, answer_post
 from mailbox_appliance.web.metrics import UNKNOWN_ROUTE, Metrics, ServerFigures, require_observer
 from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
-from mailbox_appliance.web.server.connection import HELD_VALUE, HOLD_REQUEST, KEEP_OPEN, STREAM_BODY
+from mailbox_appliance.web.server.connection import HOLD_REQUEST, KEEP_OPEN, STREAM_BODY, HeldRequest
 
 # --- The appliance that serves requests now. A restore replaces it while connections stay open ---
 
@@ -172,30 +171,67 @@ class App:
         try:
             with self.handle.borrow() as appliance:
                 template, response = self._answer_request(appliance, environ, request_id)
-                if response.waits_for is not None and _hold(appliance, environ, response.waits_for):
-                    return ()
-                is_logged = appliance.settings.flag("log.requests") or response.status >= 500
+                try:
+                    if self._hold(appliance, environ, template, response):
+                        return ()
+                except ReadersBusy as busy:
+                    response = http.failure(busy, request_id, frozenset({429}))
+                is_logged = _is_logged(appliance, response)
             if response.status == 500 and self.handle.is_paused:  # the store was closed while the request used it
                 response = _restarting_response(request_id)
             if is_logged:
-                millis = round((time.perf_counter() - started) * 1000, 2)
-                log.info("request", extra={"route": template, "status": response.status, "ms": millis})
+                _log_request(template, response, started)
         except Restarting:
             response = self._answer_while_restarting(environ, request_id)
         finally:
             logs.request_id.reset(token)
         self._metrics.count_request(template, environ["REQUEST_METHOD"], response.status, time.perf_counter() - started)
+        start_response(_STATUS_LINES[response.status], self._headers_of(response, environ, request_id))
+        if response.stream is not None:
+            return _stream_body(environ, response.stream)
+        if environ["REQUEST_METHOD"] == "HEAD":
+            return (b"",)
+        return () if response.events is not None else (response.body,)
+
+    def _headers_of(self, response: Response, environ: Environ, request_id: str) -> list[tuple[str, str]]:
         headers = http.headers_of(response, request_id)
         # RFC 6797 7.2: never over HTTP. A proxy in front decides itself what it sends its clients.
         if self.strict_transport and environ["wsgi.url_scheme"] == "https":
             headers.append(("Strict-Transport-Security", f"max-age={self.strict_transport}"))
-        start_response(_STATUS_LINES[response.status], headers)
-        if response.stream is not None:
-            return _stream_body(environ, response.stream)
-        if response.events is not None and environ["REQUEST_METHOD"] != "HEAD":
-            environ[KEEP_OPEN](partial(begin_stream, appliance.readers, response.events.subscription))
-            return ()
-        return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
+        return headers
+
+    def _hold(self, appliance: Appliance, environ: Environ, template: str, response: Response) -> bool:
+        """Let a request wait for events if its response says so. Returns whether it was set aside.
+
+        A response that is kept open is started all the same. Raises ReadersBusy if too many wait.
+        """
+        readers, wait, method = appliance.readers, response.waits_for, environ["REQUEST_METHOD"]
+        if response.events is not None and method != "HEAD":
+            readers.check_room(response.events.subscription)
+            environ[KEEP_OPEN](partial(begin_stream, readers, response.events.subscription))
+        if wait is None or HOLD_REQUEST not in environ or readers.is_stopped:
+            return False
+
+        def answer(held: HeldRequest, response: Response) -> None:
+            started, request_id = time.perf_counter(), new_id("req")
+            headers = self._headers_of(response, environ, request_id)
+            body = b"" if method == "HEAD" else response.body
+
+            def record() -> None:
+                self._metrics.count_request(template, method, response.status, time.perf_counter() - started)
+                if _is_logged(appliance, response):
+                    token = logs.request_id.set(request_id)
+                    _log_request(template, response, started)
+                    logs.request_id.reset(token)
+
+            held.answer(_STATUS_LINES[response.status], headers, body, record)
+
+        readers.check_room(wait.subscription)
+        if response.request_body:
+            environ[HOLD_REQUEST](lambda held: readers.add(CallReader(wait, held, response.request_body)))
+        else:
+            environ[HOLD_REQUEST](lambda held: readers.add(PageReader(wait, held, answer)))
+        return True
 
     def _answer_while_restarting(self, environ: Environ, request_id: str) -> Response:
         """Return the response for a request during a restore: a file of the console if one is requested, otherwise 503.
@@ -294,15 +330,14 @@ def _stream_body(environ: Environ, body: StreamedBody) -> Iterable[bytes]:
     return body
 
 
-def _hold(appliance: Appliance, environ: Environ, wait: EventWait) -> bool:
-    """Set a request aside until there is an event for it. Returns False if it has waited long enough, or if the server
-    cannot do that.
-    """
-    until: float = environ.get(HELD_VALUE, time.monotonic() + wait.seconds)
-    if HOLD_REQUEST not in environ or until <= time.monotonic() or appliance.readers.is_stopped:
-        return False
-    environ[HOLD_REQUEST](lambda release: appliance.readers.add(PageReader(wait.subscription, until, release)), until)
-    return True
+def _is_logged(appliance: Appliance, response: Response) -> bool:
+    return appliance.settings.flag("log.requests") or response.status >= 500
+
+
+def _log_request(template: str, response: Response, started: float) -> None:
+    """`started`: the time of `time.perf_counter` at which work on the response began."""
+    millis = round((time.perf_counter() - started) * 1000, 2)
+    log.info("request", extra={"route": template, "status": response.status, "ms": millis})
 
 
 def _restarting_response(request_id: str) -> Response:

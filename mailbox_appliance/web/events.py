@@ -1,14 +1,16 @@
 """Readers of events over HTTP: requests that wait for a page, and streams of server-sent events (WHATWG HTML 9.2)."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
-from mailbox_appliance.feed.waiting import Subscription, WaitingReaders
+from mailbox_appliance.feed.waiting import EventBatch, EventWait, Subscription, WaitingReaders
 from mailbox_appliance.model.base import encode_own_text
-from mailbox_appliance.model.changes import Event
-from mailbox_appliance.web.server.connection import ResponseSink
+from mailbox_appliance.model.changes import Event, EventPage
+from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.web.http import Response, success
+from mailbox_appliance.web.server.connection import HeldRequest, ResponseSink
 
 #: Seconds between two comments, by which proxies and clients see that the stream is alive.
 COMMENT_EVERY = 15.0
@@ -17,33 +19,77 @@ _encoder = msgspec.json.Encoder(enc_hook=encode_own_text)
 
 
 class PageReader:
-    """A request that waits for its first event. Then it is answered like one that did not wait."""
+    """A request that waits for its first event."""
 
-    def __init__(self, subscription: Subscription, until: float, release: Callable[[], None]) -> None:
-        """`until`: the monotonic time at which the request is answered in any case. `release`: continues it."""
-        self.subscription, self.after = subscription, subscription.after
-        self._until, self._release = until, release
+    def __init__(self, wait: EventWait, held: HeldRequest, answer: Callable[[HeldRequest, Response], None]) -> None:
+        """`answer`: sends the response."""
+        self.subscription, self.after = wait.subscription, wait.subscription.after
+        self._held, self._answer, self._limit = held, answer, wait.limit
+        self._until = time.monotonic() + wait.seconds
 
     def is_ready(self) -> bool:
         """Always true."""
         return True
 
-    def tell(self, events: Sequence[Event], after: int) -> bool:
-        """Continue the request if there is an event."""
-        self.after = after
-        if events:
-            self._release()
-        return not events
+    def tell(self, batch: EventBatch) -> bool:
+        """Answer the request if there is an event."""
+        self.after = batch.after
+        if batch.events:
+            self._send(batch)
+        return not batch.events
 
     def tick(self, now: float) -> bool:
-        """Continue the request when it has waited long enough."""
-        if now >= self._until:
-            self._release()
-        return now < self._until
+        """Answer the request when it has waited long enough. Returns False if the client has disconnected, too."""
+        if self._held.is_open and now < self._until:
+            return True
+        self._send(EventBatch((), self.after))
+        return False
 
     def end(self) -> None:
-        """Continue the request: it is answered by what its credential may see then."""
-        self._release()
+        """Continue the request. If it was not answered, that is done by what its credential may see then."""
+        self._held.release()
+
+    def _send(self, batch: EventBatch) -> None:
+        body = batch.made.get(self._limit)
+        if body is None:
+            items, after = tuple(batch.events[: self._limit]), self.subscription.store.changes.to_position(batch.after)
+            if len(batch.events) > self._limit:
+                after = items[-1].position
+            body = success(200, OperationResult(EventPage(items=items, next_position=after, reset=False))).body
+            batch.made[self._limit] = body
+        self._answer(self._held, Response(200, body))
+
+
+class CallReader:
+    """A request with a body that is repeated when there is an event, such as a tool call."""
+
+    def __init__(self, wait: EventWait, held: HeldRequest, body: bytes) -> None:
+        self.subscription, self.after = wait.subscription, wait.subscription.after
+        self._held = held
+        self._held.body = body
+        self._until = time.monotonic() + wait.seconds
+
+    def is_ready(self) -> bool:
+        """Always true."""
+        return True
+
+    def tell(self, batch: EventBatch) -> bool:
+        """Repeat the request if there is an event."""
+        self.after = batch.after
+        if batch.events:
+            self._held.release()
+        return not batch.events
+
+    def tick(self, now: float) -> bool:
+        """Repeat the request when it has waited long enough. Returns False if the client has disconnected, too."""
+        if self._held.is_open and now < self._until:
+            return True
+        self._held.release()
+        return False
+
+    def end(self) -> None:
+        """Repeat the request. It is answered by what its credential may see then."""
+        self._held.release()
 
 
 class StreamReader:
@@ -64,29 +110,28 @@ class StreamReader:
         """Whether the client has read enough of the earlier events."""
         return self._sink.is_ready()
 
-    def tell(self, events: Sequence[Event], after: int) -> bool:
+    def tell(self, batch: EventBatch) -> bool:
         """Send the events. Returns False if the client has disconnected."""
-        if events:
-            if not self._sink.write(b"".join(map(format_event, events))):
-                return self._close()
+        if batch.events:
+            data = batch.made.get(StreamReader)
+            if data is None:
+                data = batch.made[StreamReader] = b"".join(map(format_event, batch.events))
+            if not self._sink.write(data):
+                return False
             self._comment_at = time.monotonic() + COMMENT_EVERY
-        self.after = after
+        self.after = batch.after
         return True
 
     def tick(self, now: float) -> bool:
         """Send a comment if nothing was sent for some time. Returns False if the client has disconnected."""
         if now >= self._comment_at and self._sink.is_ready():
             self._comment_at = now + COMMENT_EVERY
-            return self._sink.write(_COMMENT) or self._close()
-        return self._sink.is_open or self._close()
+            return self._sink.write(_COMMENT)
+        return self._sink.is_open
 
     def end(self) -> None:
         """End the stream."""
         self._sink.end()
-
-    def _close(self) -> bool:
-        self._sink.end()
-        return False
 
 
 def format_event(event: Event) -> bytes:

@@ -216,7 +216,8 @@ class Response(msgspec.Struct, frozen=True):
     """A response, encoded as bytes.
 
     `stream`: a body that is produced while it is sent, used instead of `body`. `events`: events to send as they happen,
-    instead of a body. `waits_for`: an event to wait for before the request is answered.
+    instead of a body. `waits_for`: an event to wait for before the request is answered. `request_body`: the body of a
+    request that waits, since it can be read only once.
     """
 
     status: int
@@ -226,6 +227,7 @@ class Response(msgspec.Struct, frozen=True):
     stream: StreamedBody | None = None
     events: EventStream | None = None
     waits_for: EventWait | None = None
+    request_body: bytes = b""
 
 
 class _SuccessEnvelope(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid, Problem, TooBusy, TooLarge, WrongMedia
 from mailbox_appliance.events import LargeWorkEnded
+from mailbox_appliance.feed.waiting import EventWait
 from mailbox_appliance.model.content import LARGE
 from mailbox_appliance.operations.operation import MAIL_LIMIT, MIB, Origin, identify
 from mailbox_appliance.web import http
@@ -23,6 +24,8 @@ MCP_PATH = "/mcp"
 #: The statuses with an error object; an error in the message itself is reported as the protocol defines.
 _ERROR_STATUSES = frozenset({401, 403, 413, 415, 503})
 _RETRY_AFTER = 5
+#: Bytes of a message that is kept while it waits; a longer one is answered at once.
+_MOST_HELD = 16 * 1024
 _JSON = "application/json"
 #: Fixed values for the SDK, which is strict about case and absence. The appliance checks the real fields itself.
 _FIXED_HEADERS = [("content-type", _JSON), ("accept", f"{_JSON}, text/event-stream")]
@@ -39,8 +42,8 @@ class McpHandler(Protocol):
 
     def answer(
         self, appliance: Appliance, origin: Origin, token: str, headers: Headers, body: bytes
-    ) -> tuple[int, list[tuple[str, str]], bytes]:
-        """Return HTTP status, header fields and body for the message in one POST."""
+    ) -> tuple[int, list[tuple[str, str]], bytes, EventWait | None]:
+        """Return HTTP status, header fields and body for the message in one POST, and what it could wait for."""
 
     def close(self) -> None:
         """Release all resources. Calls in progress end soon afterwards."""
@@ -61,13 +64,16 @@ def answer_post(
             fault = Invalid.at("header:Accept", _NOT_ACCEPTABLE)
             return http.error(406, fault.code, fault.message, request_id, fault.details)
         body = _read_mcp_body(environ)
-        status, headers, content = assistants.answer(appliance, origin, token or "", _protocol_headers(environ), body)
+        status, headers, content, waits_for = assistants.answer(
+            appliance, origin, token or "", _protocol_headers(environ), body
+        )
         if len(body) > LARGE:
             appliance.events.publish(LargeWorkEnded())
     except Problem as problem:
         return http.failure(problem, request_id, _ERROR_STATUSES)
     media_type = next((value for name, value in headers if name.lower() == "content-type"), _JSON)
-    return Response(status, content, media_type=media_type)
+    is_held = waits_for is not None and len(body) <= _MOST_HELD
+    return Response(status, content, media_type=media_type, waits_for=waits_for if is_held else None, request_body=body)
 
 
 def _read_mcp_body(environ: Mapping[str, Any]) -> bytes:

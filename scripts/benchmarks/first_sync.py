@@ -3,7 +3,7 @@
 import shutil
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ _LONGEST = 3600  # seconds
 
 
 @dataclass(frozen=True)
-class _Ours:
+class FirstSync:
     """Seconds from the request that connects the mailbox on; `processor`: seconds with children; `peak` in MiB."""
 
     newest: float
@@ -77,10 +77,10 @@ def _measure(messages: int, rounds_asked: int) -> Iterator[Figure]:
     yield Figure(f"memory in a first sync of {count:,} (RSS, with children)", peak, 250, "at most", " MiB", main)
 
 
-def _round(folder: Path, server: MailServer, user: str, count: int) -> tuple[float, float, _Ours]:
+def _round(folder: Path, server: MailServer, user: str, count: int) -> tuple[float, float, FirstSync]:
     maildir = folder / "maildir"
     before = _fetched(maildir, server, user, count)
-    ours = _ours(folder / "data", server, user, count)
+    ours = first_sync(folder / "data", server, user, count)
     shutil.rmtree(maildir)
     # Before us and after us: how long it takes depends on what the disk still has to write.
     after = _fetched(maildir, server, user, count)
@@ -97,8 +97,9 @@ def _fetched(maildir: Path, server: MailServer, user: str, count: int) -> float:
     return took
 
 
-def _ours(folder: Path, server: MailServer, user: str, count: int) -> _Ours:
-    with stage.appliance(folder) as running, Asker(running) as asker:
+def first_sync(folder: Path, server: MailServer, user: str, count: int, argv: Sequence[str] | None = None) -> FirstSync:
+    """Sync a mailbox with so many messages into a new appliance. `argv`: another program that serves."""
+    with stage.appliance(folder, argv=argv) as running, Asker(running) as asker:
         assert running.process is not None
         with MemoryWatch(running.process.pid) as memory:
             began, before = time.perf_counter(), seconds_of(running.process.pid)
@@ -113,7 +114,7 @@ def _ours(folder: Path, server: MailServer, user: str, count: int) -> _Ours:
         assert _count(asker, account) == count, "not all messages came"
         assert shown == [item["id"] for item in asker.data(inbox)["items"]], "the list was not of the newest"
     shutil.rmtree(folder)
-    return _Ours(newest, whole, spent, memory.peak, memory.peak_of_main)
+    return FirstSync(newest, whole, spent, memory.peak, memory.peak_of_main)
 
 
 def _count(asker: Asker, account: str) -> int:

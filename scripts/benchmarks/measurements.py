@@ -116,6 +116,11 @@ MEASUREMENTS = {
         "p95 of `list_emails`, `get_email`, `search_emails` to `/mcp`; `tools/list`; idle memory; the first call",
         "the same REST call; a build without the endpoint",
     ),
+    "events": Measurement(
+        "telling:measure",
+        "p95 from the commit to 500 readers; of GET `/me` beside it; a first sync of 20,000; a million journal rows",
+        "GET `/me` without readers; a first sync without the journal",
+    ),
     "console": Measurement(
         "browsing:measure",
         "the files of the console's first page, compressed; empty cache to first paint, and to usable",

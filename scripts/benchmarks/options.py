@@ -25,6 +25,7 @@ _QUICK_ALONE: dict[str, dict[str, object]] = {
     "growing": {"_NEW": 50},
     "sending": {"_MESSAGES": 20},
     "watching": {"_STEPS": (20,), "_WARM": 10, "_QUIET": 3.0},
+    "telling": {"_MEMBERS": 2, "_DELIVERIES": 2, "_EVERY": 0.4},
     "crowding": {"_SECURE": dict.fromkeys(_BAD, 5), "_PLAIN": dict.fromkeys(_BAD[1:], 5), "_MANY": 20},
 }
 

@@ -77,7 +77,8 @@ def take(browser: Browser, url: str, command: str, scheme: str, operation: str, 
         page.wait_for_selector("#navigation", state="attached")
         page.goto(f"{url}/#/{path}")
         page.reload()  # without the note that one has signed in
-        page.wait_for_load_state("networkidle")
+        page.wait_for_selector("h1")
+        page.wait_for_function("document.querySelector('[aria-busy=true]') === null")
         page.wait_for_timeout(1000)
         pictures[name] = page.screenshot()
         context.close()

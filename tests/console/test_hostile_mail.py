@@ -171,6 +171,7 @@ def test_the_frame_keeps_markup_that_nobody_cleaned_from_loading_and_running(wat
     before = page.evaluate(_STATE)
     for html in (scripts(), loads(), styles(), foreign(), forms(), *MUTATIONS):
         page.evaluate(_PUT_AS_IT_IS, _without_hints(html))
+    watched.walker.hide(page)  # the stream of events never ends
     page.wait_for_load_state("networkidle")
     assert page.evaluate(_STATE) == before
     assert watched.opened == []

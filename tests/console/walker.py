@@ -20,6 +20,10 @@ _SCHEMES: tuple[tuple[Literal["light", "dark"], list[str] | None], ...] = (
     ("light", None),
     ("dark", ["color-contrast"]),
 )
+_HIDE = """(hidden) => {
+  Object.defineProperty(document, "hidden", {get: () => hidden, configurable: true});
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
 WIDE, PHONE = (1280, 900), (390, 844)
 PROFILE: dict[str, Any] = {
     "viewport": {"width": WIDE[0], "height": WIDE[1]},
@@ -78,6 +82,11 @@ class Walker:
         page.goto(f"{self.house.url}/#{path}")
         page.locator("h1").first.wait_for()
         return page
+
+    @staticmethod
+    def hide(page: Page, *, is_hidden: bool = True) -> None:
+        """Let a page believe that its tab is hidden: then it has no stream of events, and polls nothing."""
+        page.evaluate(_HIDE, is_hidden)
 
     def close(self) -> None:
         """Close the profile, or its pages, and fail if the browser reported any problem."""

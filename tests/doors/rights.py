@@ -129,6 +129,7 @@ BOX = "/accounts/{accountId}"
 MESSAGE = f"{BOX}/messages/{{messageId}}"
 OPERATION = f"{BOX}/delivery-operations/{{operationId}}"
 MEMBER, KEY = "/admin/members/{memberId}", "/admin/api-keys/{keyId}"
+WEBHOOK = "/webhooks/{webhookId}"
 ACTIONS = f"POST {BOX}/messages/actions"
 UNDO = f"POST {BOX}/messages/actions/undo"
 HTTPS, THERE, NO_ADMIN = Guard.HTTPS, Guard.MEMBER, Guard.NO_ADMIN_BY_KEY
@@ -233,6 +234,8 @@ RIGHTS: tuple[Right, ...] = (
     credential(f"GET {BOX}/scheduled", READ),
     credential(f"DELETE {BOX}/scheduled/{{scheduleId}}", SEND),
     credential("GET /delivery-operations", READ),
+    credential("GET /events", READ),                      # C 7: what may be read now; each kind as in its list
+    credential("GET /events/stream", READ),
     credential(f"GET {BOX}/delivery-operations", READ),
     credential(f"GET {OPERATION}", READ),
     credential(f"GET {OPERATION}/timeline", READ),
@@ -259,6 +262,17 @@ RIGHTS: tuple[Right, ...] = (
     session("PATCH /admin/https", *OPERATED),
     session("PUT /admin/https/certificate", *OPERATED),
     session("POST /admin/https/rotate", *OPERATED),
+
+    # C 7: webhooks are a member's own, whatever mailboxes they name; another member's is 404.
+    session("GET /webhooks"),
+    session("POST /webhooks"),
+    session(f"GET {WEBHOOK}"),
+    session(f"PATCH {WEBHOOK}"),
+    session(f"DELETE {WEBHOOK}"),
+    session(f"POST {WEBHOOK}/rotate-secret"),
+    session(f"POST {WEBHOOK}/test"),
+    session(f"POST {WEBHOOK}/replay"),
+    session(f"GET {WEBHOOK}/attempts"),
 
     # Of later issues: C 3, and S 5 for what is administration.
     session("POST /accounts/oauth/{provider}", Guard.PROVIDER),

@@ -38,6 +38,8 @@ STORED = (
     "count(*) FROM oauth_apps",
     "count(*) FROM settings",
     "count(*) FROM audit_events",
+    "id, member_id, url, status, secret, position FROM webhooks ORDER BY id",
+    "count(*) FROM webhook_attempts",
 )
 THERE = [right for right in RIGHTS if right.call in OFFERED]
 

@@ -25,8 +25,10 @@ def following(house: House, box: Box, state: Path) -> Iterator["subprocess.Popen
     line = ("events", "follow", "--types", "message.created", "--account", box.id, "--state", str(state))
     command = [sys.executable, "-m", "mailbox_appliance", *line]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        yield process
-        process.kill()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def subject(process: "subprocess.Popen[str]") -> Any:

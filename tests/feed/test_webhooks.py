@@ -1,10 +1,14 @@
 """Webhooks: what is sent, in which order, how often, signed by which secret, and when they end."""
 
+import time
+from pathlib import Path
 from typing import Any
 
 from tests.console.house import Box, House
 from tests.feed.conftest import letter
 from tests.feed.receiver import Receiver
+from tests.feed.targets import Target, hangs_after
+from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
 
 TYPES = ["message.created"]
@@ -94,3 +98,59 @@ def test_a_member_who_loses_the_mailbox_gets_nothing_more(house: House, box: Box
         house.server.deliver(box.email, letter("two"))
         house.connect(guest, letter("own"))
         assert receiver.next(secret)[1]["data"]["data"]["subject"] == "own"
+
+
+def test_text_needs_https_at_creation_and_at_each_change(house: House, box: Box) -> None:
+    with Receiver() as receiver:
+        body = {"url": receiver.url, "types": TYPES, "includeBody": True}
+        refused = house.ask(box.owner, "POST", "/webhooks", body)
+        assert (refused.status, refused.code) == (400, "invalid_request")
+        webhook, _ = create(house, box, receiver)
+        path = f"/webhooks/{webhook['id']}"
+        assert house.ask(box.owner, "PATCH", path, {"includeBody": True}).status == 400
+        secure = {"url": "https://hooks.example.org/", "includeBody": True}
+        assert house.ask(box.owner, "PATCH", path, secure).data["includeBody"] is True
+        assert house.ask(box.owner, "PATCH", path, {"url": receiver.url}).status == 400
+        assert house.ask(box.owner, "PATCH", path, {"url": receiver.url, "includeBody": False}).status == 200
+
+
+def test_what_is_removed_or_suspended_sends_nothing(house: House) -> None:
+    """A mailbox that is removed, and a member who is suspended, while a webhook is active."""
+    owner = house.add_member("carl")
+    removed, kept = (house.connect(owner, letter("first")) for _ in range(2))
+    with Receiver() as receiver:
+        _, secret = create(house, kept, receiver, accountIds=[removed.id, kept.id])
+        house.ask(owner, "DELETE", f"/accounts/{removed.id}")
+        house.server.deliver(removed.email, letter("lost"))
+        house.server.deliver(kept.email, letter("one"))
+        assert receiver.next(secret)[1]["data"]["data"]["subject"] == "one"
+        assert house.ask(house.ada, "PATCH", f"/admin/members/{owner.id}", {"status": "suspended"}).status == 200
+        house.server.deliver(kept.email, letter("two"))
+        other = house.connect(house.add_member("dora"), letter("first"))
+        with Receiver() as second:
+            _, its_secret = create(house, other, second)
+            house.server.deliver(other.email, letter("three"))
+            second.next(its_secret)
+        assert receiver.got.empty()
+        assert house.ask(house.ada, "PATCH", f"/admin/members/{owner.id}", {"status": "active"}).status == 200
+        assert receiver.next(secret)[1]["data"]["data"]["subject"] == "two"
+
+
+def test_the_appliance_ends_and_starts_while_a_target_hangs(tmp_path: Path, mail_server: MailServer) -> None:
+    environment = {"MAILBOX_APPLIANCE_WEBHOOKS_ALLOW_PRIVATE": "yes"}
+    own = House(tmp_path / "data", mail_server, environment=environment)
+    box = own.connect(own.bob, letter("first"))
+    with Target("hangs", hangs_after()) as target:
+        body = {"url": target.url, "types": TYPES}
+        assert own.ask(own.bob, "POST", "/webhooks", body).status == 201
+        mail_server.deliver(box.email, letter("one"))
+        wait_until(lambda: target.connected == 1, lambda: "nothing is sent", 20)
+        began = time.monotonic()
+        assert own.running.stop() == 0
+        assert time.monotonic() - began < 8
+        target.calm()
+        own.running.start()
+        wait_until(lambda: len(target.got) == 2, lambda: "it is not sent again", 20)
+        first, again = (got.headers["webhook-id"] for got in target.got)
+        assert first == again
+    own.stop()

@@ -113,6 +113,17 @@ def all_pages(reader: Reader) -> None:
         assert found == list(giant.ids[-size.conversation :])
 
 
+def all_changes(reader: Reader) -> None:
+    """From position to position, every message is listed once, as new."""
+    position, created = reader.called.appliance.store.changes.to_position(0), list[str]()
+    while items := (answer := reader.quickly("list_changes", after=position, limit=100)).data["items"]:
+        created += [one["data"]["id"] for one in items if one["type"] == "message.created"]
+        position = answer.data["nextPosition"]
+        assert position in answer.text, "the text does not show how to continue"
+    assert sorted(created) == sorted(reader.giant.ids)
+    reader.good("list_changes")
+
+
 def lists_of_any_limit(reader: Reader) -> None:
     """Lists with any limit, and entries of any kind."""
     for limit in (1, 2, 20, 100):
@@ -212,6 +223,7 @@ def _once_each(found: list[str], expected: int) -> None:
 
 CHECKS: tuple[Callable[[Reader], None], ...] = (
     all_pages,
+    all_changes,
     lists_of_any_limit,
     all_that_is_found,
     every_form,

@@ -40,6 +40,7 @@ HINTS: dict[str, Mapping[str, bool]] = {
     "cancel_scheduled_email": TAKES_BACK,
     "modify_emails": DESTROYS,
     "undo_action": TAKES_BACK,
+    "list_changes": READS,
     "get_status": READS,
 }
 

@@ -267,6 +267,7 @@ class Story:
     def tidy_up(self) -> None:
         """Apply bulk actions, and check the result for each message."""
         notes = [self.find(f"Note {number}")["id"] for number in range(3)]
+        position = self.ask("list_changes")["nextPosition"]
         for action, more in (("markRead", {}), ("star", {}), ("addLabels", {"labels": ["Kept"]}), ("trash", {})):
             done = self.ask("modify_emails", messageIds=[*notes, "msg_unknown"], action=action, **more)
             assert (done["action"], done["succeededIds"], done["uncertainIds"]) == (action, notes, [])
@@ -278,6 +279,16 @@ class Story:
         undone = self.ask("undo_action", token=taken["structuredContent"]["undo"]["token"])
         assert (undone["action"], undone["succeededIds"], undone["failed"]) == ("undo", notes, [])
         assert set(notes) == {item["id"] for item in self.ask("list_emails", folder="trash")["items"]}
+        self.see_changes(position, set(notes))
+
+    def see_changes(self, position: str, moved: set[str]) -> None:
+        """Wait until these messages are told of as moved."""
+        told: set[str] = set()
+        while told != moved:
+            page = self.ask("list_changes", after=position, types="message.moved", wait=20)
+            assert page["items"], (told, moved)
+            told |= {one["data"]["id"] for one in page["items"]}
+            position = page["nextPosition"]
 
     def go_wrong(self) -> None:
         """Make invalid calls: the result of the tool reports each fault with a pointer."""

@@ -299,6 +299,7 @@ NEEDED = {
     "cancel_scheduled_email": ["accountId", "scheduleId"],
     "modify_emails": ["accountId", "messageIds", "action"],
     "undo_action": ["accountId", "token"],
+    "list_changes": [],
     "get_status": [],
 }
 
@@ -312,6 +313,8 @@ DEFAULTS = [
     ("list_emails", "limit", 10),
     ("search_emails", "limit", 10),
     ("list_scheduled_emails", "limit", 20),
+    ("list_changes", "limit", 20),
+    ("list_changes", "wait", 0),
     ("get_thread", "limit", 20),
     ("get_email", "bodyFormat", "text"),
     ("get_email_body", "offset", 0),

@@ -38,11 +38,11 @@ class Recording:
 
     def answer(
         self, appliance: Appliance, origin: object, token: str, headers: Headers, body: bytes
-    ) -> tuple[int, list[tuple[str, str]], bytes]:
+    ) -> tuple[int, list[tuple[str, str]], bytes, None]:
         assert token
         self.bodies.append(body)
         self.headers.append(dict(headers))
-        return 202, [("Content-Type", "application/json"), ("Mcp-Session-Id", "x")], b""
+        return 202, [("Content-Type", "application/json"), ("Mcp-Session-Id", "x")], b"", None
 
     def close(self) -> None: ...
 

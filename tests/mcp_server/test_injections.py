@@ -104,6 +104,20 @@ def test_listing_and_searching_them(corpus: CorpusDesk) -> None:
             assert set(found) == set(by_id)
 
 
+def test_changes(corpus: CorpusDesk) -> None:
+    """The arrival of each message is told of as lists show it."""
+    by_id = {corpus.id_of(one): one for one in INJECTIONS}
+    mark = corpus.call("list_changes").data["nextPosition"].partition("-")[0]
+    position, told = f"{mark}-0", set()
+    while items := (answer := corpus.call("list_changes", after=position, limit=100)).data["items"]:
+        for item in items:
+            if (injection := by_id.get(item["data"].get("id"))) is not None:
+                assert unseen_in(str(item), injection) == [], injection.name
+                told.add(item["data"]["id"])
+        position = answer.data["nextPosition"]
+    assert told == set(by_id)
+
+
 def test_hidden_words_are_not_quoted_where_they_are_sought(corpus: CorpusDesk) -> None:
     for word in ("obey me", "PhantomA", "Phantom"):
         asked = {"text": word, "limit": 10}

@@ -39,6 +39,7 @@ TABLE = (
     ("cancel_scheduled_email", "DELETE /accounts/{accountId}/scheduled/{scheduleId}", "I"),
     ("modify_emails", "POST /accounts/{accountId}/messages/actions", "D I"),
     ("undo_action", "POST /accounts/{accountId}/messages/actions/undo", "I"),
+    ("list_changes", "GET /events", "R I"),
     ("get_status", "GET /status", "R I"),
 )
 #: Capabilities that a caller needs to see a tool.

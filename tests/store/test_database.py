@@ -163,6 +163,25 @@ def test_a_commit_that_is_not_awaited_is_synced_with_the_next_one(database: Data
     database.close()
 
 
+def test_who_waits_for_all_commits_waits_for_those_that_need_not_last(database: Database, disk: Disk) -> None:
+    write(database, durable=False)
+    write(database, durable=False)
+    database.wait_until_durable()
+    assert disk.count == 0
+    database.wait_until_durable(all_commits=True)
+    database.wait_until_durable(all_commits=True)
+    assert disk.count == 1
+    write(database)
+    database.wait_until_durable(all_commits=True)
+    assert disk.count == 2
+    with suppress(ValueError), database.transaction():
+        database.change("INSERT INTO t (b) VALUES ('x')")
+        raise ValueError
+    database.wait_until_durable(all_commits=True)
+    assert disk.count == 2
+    database.close()
+
+
 def test_who_waits_together_shares_a_sync(database: Database, disk: Disk) -> None:
     disk.hold()
     with ThreadPoolExecutor(9) as pool:

@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,3 +34,16 @@ def test_anything_else_is_refused_at_once(tmp_path: Path, kind: str) -> None:
         place.symlink_to("/dev/zero")
     with pytest.raises(OSError, match=r"place"):
         files.read_regular(place, 10)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+@pytest.mark.parametrize(("hard", "raised"), [(600, 600), (9000, 8192)])
+def test_more_files_may_be_open_than_usual(hard: int, raised: int) -> None:
+    program = f"""
+import resource
+from mailbox_appliance.system import files
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, {hard}))
+files.raise_open_files_limit()
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == ({raised}, {hard})
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

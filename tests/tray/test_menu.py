@@ -29,6 +29,7 @@ OFFLINE = MailboxState("di@example.org", "error", "provider_unavailable")
 STARTING, LOCKED = TrayState(ServiceState.STARTING), replace(NOBODY, access=AccessLevel.LOCKED)
 TO_SET_UP = replace(NOBODY, setup_code="ab-cd")
 FAILED: dict[str, Any] = {"warnings": ("The disk is full.",), "has_failed_daily_backup": True}
+DISABLED: dict[str, Any] = {"warnings": ("Webhooks of yours that were disabled: 1.",), "disabled_webhooks": 1}
 RESTS, STOPPING, SILENT = (
     replace(ADMIN, service=one) for one in (ServiceState.RESTS, ServiceState.STOPPING, ServiceState.SILENT)
 )
@@ -81,6 +82,8 @@ TITLES: list[tuple[TrayState, str, IconLook]] = [
     (replace(MEMBER, uncertain=3),                            "3 items need attention",            IconLook.ATTENTION),
     (replace(ADMIN, warnings=("Little room.",)),              "1 warning",                         IconLook.ATTENTION),
     (replace(MEMBER, warnings=("Little room.",)),             "Everything is up to date",          IconLook.WELL),
+    (replace(MEMBER, **DISABLED),                             "A webhook was disabled",            IconLook.ATTENTION),
+    (replace(ADMIN, **DISABLED),                              "A webhook was disabled",            IconLook.ATTENTION),
     (replace(ADMIN, **FAILED),                                "The daily backup failed",           IconLook.ATTENTION),
     (replace(ADMIN, backup=AuditOutcome("aud_1", succeeded=False)),
                                                               "The last backup failed",            IconLook.ATTENTION),
@@ -131,6 +134,7 @@ ROWS: list[tuple[TrayState, tuple[str, ...], tuple[str, ...]]] = [
     (ADMIN,                                   ("Back up now", "Restore…", "(No backup yet)"), ("Sign in…",)),
     (replace(ADMIN, is_backing_up=True),      ("(Backup in progress…)", "Restore…"), ("Back up now",)),
     (replace(ADMIN, **FAILED),      ("(The last backup failed)",),               ("(No backup yet)",)),
+    (replace(MEMBER, **DISABLED),             DISABLED["warnings"],                        ()),
     (replace(ADMIN, https=None),              ("([ ] Allow remote access (HTTPS))",),      ()),
     (ADMIN,                                   ("[ ] Allow remote access (HTTPS)",),        ()),
     (replace(ADMIN, mailboxes=()),            ("Connect a mailbox…",),                     ()),

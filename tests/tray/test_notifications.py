@@ -79,6 +79,12 @@ CHANGES: list[tuple[TrayState | None, TrayState, tuple[str, ...]]] = [
     (lost(ADMIN, "a@x"),         ADMIN,                                 ()),
     (ADMIN,                      OFFLINE,                               ()),
     (OFFLINE,                    lost(ADMIN, "ada@example.org"),        ("1 mailbox needs a new sign-in",)),
+    # webhooks
+    (MEMBER,                     replace(MEMBER, disabled_webhooks=1),  ("1 webhook was disabled",)),
+    (replace(MEMBER, disabled_webhooks=1), replace(MEMBER, disabled_webhooks=3), ("2 webhooks were disabled",)),
+    (replace(MEMBER, disabled_webhooks=1), replace(MEMBER, disabled_webhooks=1), ()),
+    (replace(MEMBER, disabled_webhooks=1), MEMBER,                      ()),
+    (None,                       replace(MEMBER, disabled_webhooks=1),  ("1 webhook was disabled",)),
     # backups
     (ADMIN,                      FAILED,                                ("Backup failed",)),
     (FAILED,                     FAILED,                                ()),

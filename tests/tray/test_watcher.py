@@ -239,6 +239,15 @@ def test_a_failed_backup_is_known_by_its_field(trouble: str | None, has_failed: 
         assert (known.has_failed_daily_backup, len(known.warnings)) == (has_failed, 1)
 
 
+def test_disabled_webhooks_are_counted_by_their_field(scene: Scene) -> None:
+    scene.answers(role="member")
+    scene.log_in()
+    with scene.owned():
+        assert scene.watcher.poll().disabled_webhooks == 0
+        scene.server.data("GET", "/status", {**STATUS, "disabledWebhooks": 2})
+        assert scene.watcher.poll().disabled_webhooks == 2
+
+
 def test_progress_without_numbers_has_no_percentage(scene: Scene) -> None:
     scene.answers(role="member")
     accounts = [{"id": "acc_1", "status": "syncing", "progress": "1,200 of 5,000 messages"}]

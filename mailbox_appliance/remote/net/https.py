@@ -9,10 +9,11 @@
 
 import http.client
 import io
+import math
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
@@ -36,6 +37,7 @@ from mailbox_appliance.version import __version__
 
 T = TypeVar("T")
 LONGEST_ANSWER = 1 << 16
+_COURTESY = 1.0  # seconds for reading what nobody needs
 LONGEST_UPLOAD = 600.0  # seconds that a large request gets in addition to the timeout
 _REDIRECTS = (301, 302, 303, 307, 308)
 # RFC 3986 2: characters of a target that are sent unchanged; all others are percent-encoded.
@@ -52,7 +54,7 @@ class HttpsOptions:
     - only_public: whether only public addresses are allowed, as for hosts that the operator did not configure.
     - look_up: replaces the system's name lookup.
     - limit: the largest response in bytes.
-    - cuts: whether a longer or an incomplete response is cut, and not a fault.
+    - on_connected: gets the socket before the TLS handshake, such as to end the request from another thread.
     """
 
     server: ServerName
@@ -61,7 +63,7 @@ class HttpsOptions:
     only_public: bool = True
     look_up: AddressLookup | None = None
     limit: int = LONGEST_ANSWER
-    cuts: bool = False
+    on_connected: Callable[[socket.socket], object] | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,16 @@ def request(
     )
 
 
+def post_for_status(url: str, options: HttpsOptions, headers: Mapping[str, str], body: bytes) -> int:
+    """Post a body, and return the status of the response. Redirects are not followed. Raises RemoteFault.
+
+    Only the head of the response counts. The rest is read for a second at most, so that the server can finish sending
+    it. At most `options.limit` bytes are read in all, and a large body gets no additional time.
+    """
+    until = time.monotonic() + options.timeout
+    return _send_request("POST", url, options, headers, body, until, _read_status).status
+
+
 def seconds_allowed(options: HttpsOptions, size: int) -> float:
     """Return the seconds that a request with a body of `size` bytes may take, including its response."""
     return options.timeout + min(size / SLOWEST_RATE, LONGEST_UPLOAD)
@@ -155,7 +167,13 @@ def _redirect_target(url: str, location: str, server: ServerName) -> str:
 
 
 def _send_request(
-    method: str, url: str, options: HttpsOptions, headers: Mapping[str, str], body: bytes, until: float
+    method: str,
+    url: str,
+    options: HttpsOptions,
+    headers: Mapping[str, str],
+    body: bytes,
+    until: float,
+    read: Callable[[str, socket.socket, HttpsOptions, float], HttpsResponse] | None = None,
 ) -> HttpsResponse:
     place = _parse_url(url, options.server)
     whole = _request_head(method, place, headers, body) + body
@@ -166,7 +184,7 @@ def _send_request(
         _send(sock, whole[:last], options, until)
         is_sent = True  # From here on the server may have the whole request.
         _send(sock, whole[last:], options, until)
-        return _read_response(method, sock, options, until)
+        return (read or _read_response)(method, sock, options, until)
     except (OSError, http.client.HTTPException, ValueError, RemoteFault) as error:
         fault = _to_fault(error, options.server)
         fault.in_doubt = is_sent
@@ -197,11 +215,16 @@ def _connect(place: _ParsedUrl, options: HttpsOptions, until: float) -> socket.s
         only_public=options.only_public,
         find=options.look_up,
     )
-    if not place.is_secure:
-        return sock
     try:
+        if place.is_secure:
+            context = context_or_fault(options.server, options.ca_file)
+            sock = context.wrap_socket(sock, server_hostname=place.host, do_handshake_on_connect=False)
+        if options.on_connected is not None:
+            options.on_connected(sock)
         sock.settimeout(_seconds_left(until))  # for the whole handshake
-        return context_or_fault(options.server, options.ca_file).wrap_socket(sock, server_hostname=place.host)
+        if isinstance(sock, ssl.SSLSocket):
+            sock.do_handshake()
+        return sock
     except BaseException as error:
         sock.close()
         if isinstance(error, ssl.SSLError):
@@ -235,10 +258,14 @@ def _send(sock: socket.socket, data: bytes, options: HttpsOptions, until: float)
 
 
 class _Stream(io.RawIOBase):
-    """Lets `http.client` read a response from a socket, until a time limit."""
+    """Lets `http.client` read a response from a socket, until a time limit (`until`) and, if given, a size limit.
 
-    def __init__(self, sock: socket.socket, until: float) -> None:
-        self._sock, self._until = sock, until
+    `is_at_end`: the connection, or what may be read of it, has ended.
+    """
+
+    def __init__(self, sock: socket.socket, until: float, limit: float = math.inf) -> None:
+        self._sock, self.until, self._left = sock, until, limit
+        self.is_at_end = False
 
     def makefile(self, _mode: str) -> io.BufferedReader:
         """Return this stream. `http.client` calls this method on what it takes for a socket."""
@@ -248,8 +275,12 @@ class _Stream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self._sock.settimeout(_seconds_left(self._until))
-        return self._sock.recv_into(buffer)
+        self._sock.settimeout(_seconds_left(self.until))
+        most = min(len(buffer), self._left)
+        count = self._sock.recv_into(buffer, int(most)) if most > 0 else 0
+        self._left -= count
+        self.is_at_end = not count
+        return count
 
 
 def _seconds_left(until: float) -> float:
@@ -261,22 +292,34 @@ def _seconds_left(until: float) -> float:
 
 
 def _read_response(method: str, sock: socket.socket, options: HttpsOptions, until: float) -> HttpsResponse:
-    stream = _Stream(sock, until)
-    response = http.client.HTTPResponse(stream, method=method)  # type: ignore[arg-type]  # it needs makefile() only
-    response.begin()
-    try:
-        body = response.read(options.limit + 1)
-    except (OSError, http.client.HTTPException):
-        if not options.cuts:
-            raise
-        body = b""
-    if options.cuts:
-        return HttpsResponse(response.status, {}, body[: options.limit])
+    response = _read_head(method, _Stream(sock, until))
+    body = response.read(options.limit + 1)
     if len(body) > options.limit:
         raise _malformed_response(options.server, "returned a response that is too long.")
     if response.length:
         raise _malformed_response(options.server, "ended the connection during its response.")
     return HttpsResponse(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
+
+
+def _read_status(method: str, sock: socket.socket, options: HttpsOptions, until: float) -> HttpsResponse:
+    """Return a response without header fields and body, which may break the protocol."""
+    stream = _Stream(sock, until, options.limit)
+    response = _read_head(method, stream)
+    stream.until = min(until, time.monotonic() + _COURTESY)
+    try:
+        while response.read(CHUNK):
+            pass
+    except (OSError, http.client.HTTPException, ValueError):
+        pass
+    return HttpsResponse(response.status, {}, b"")
+
+
+def _read_head(method: str, stream: _Stream) -> http.client.HTTPResponse:
+    response = http.client.HTTPResponse(stream, method=method)  # type: ignore[arg-type]  # it needs makefile() only
+    response.begin()
+    if stream.is_at_end:  # RFC 9112 8: a head that breaks off is not a response, but http.client returns it.
+        raise ConnectionResetError
+    return response
 
 
 def _malformed_response(server: ServerName, what: str) -> RemoteFault:

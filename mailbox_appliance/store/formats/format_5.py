@@ -308,24 +308,33 @@ CREATE TABLE changes (
   account INTEGER, subject TEXT) STRICT;  -- the mailbox's number; the ID of what has changed
 CREATE TRIGGER changes_of_new_messages AFTER INSERT ON messages WHEN new.body > 0 BEGIN
   INSERT INTO changes (kind, account, subject) VALUES (1, new.account, new.id); END;
--- A message is told of as moved when it is in its new folder, not while its old one is missing.
+-- Readers are told of what lists show, so not of the flags for answered, forwarded and deleted messages. A message is
+-- told of as moved when it is in its new folder, not while its old one is missing. With a provider's ID, labels decide
+-- in which folder it is shown: the inbox, the drafts, the sent messages, or the one that it is in.
 CREATE TRIGGER changes_of_messages AFTER UPDATE OF folder, thread, flags, keywords, date, subject, snippet, people,
-  attachments, body, gone ON messages WHEN new.body > 0 AND new.gone < 2 AND (old.body = 0 OR old.gone = 2
-  OR old.folder <> new.folder OR (old.flags & 63) <> (new.flags & 63) OR old.keywords <> new.keywords
-  OR old.thread <> new.thread
+  attachments, body, gone ON messages WHEN new.body > 0 AND (old.body = 0
+  OR (new.gone < 2 AND (old.gone = 2 OR old.folder <> new.folder))
+  OR (old.flags & 7) <> (new.flags & 7) OR old.keywords <> new.keywords OR old.thread <> new.thread
   OR old.date <> new.date OR old.subject <> new.subject OR old.snippet <> new.snippet OR old.people <> new.people
   OR old.attachments <> new.attachments) BEGIN
   INSERT INTO changes (kind, account, subject) VALUES (CASE WHEN old.body = 0 THEN 1
-    WHEN old.folder <> new.folder OR old.gone = 2 THEN 3 ELSE 2 END, new.account, new.id); END;
+    WHEN new.gone < 2 AND (old.gone = 2 OR old.folder <> new.folder) THEN 3
+    WHEN new.provider_id IS NULL OR old.provider_id IS NULL THEN 2
+    WHEN CASE WHEN instr(old.keywords, '"\\\\Inbox"') THEN 1 WHEN old.flags & 4 <> 0 THEN 2
+      WHEN instr(old.keywords, '"\\\\Sent"') THEN 3 ELSE 0 END
+      <> CASE WHEN instr(new.keywords, '"\\\\Inbox"') THEN 1 WHEN new.flags & 4 <> 0 THEN 2
+      WHEN instr(new.keywords, '"\\\\Sent"') THEN 3 ELSE 0 END THEN 3
+    ELSE 2 END, new.account, new.id); END;
 CREATE TRIGGER changes_of_deleted_messages AFTER DELETE ON messages
   WHEN old.body > 0 AND (SELECT status FROM accounts WHERE number = old.account) <> 'removed' BEGIN
   INSERT INTO changes (kind, account, subject) VALUES (4, old.account, old.id); END;
--- A delivery is told of once its ID is shown.
+-- A delivery is told of once its ID is shown, also if a warning comes after its success, such as of a missing copy.
 CREATE TRIGGER changes_of_new_deliveries AFTER INSERT ON delivery_operations WHEN new.shown BEGIN
   INSERT INTO changes (kind, account, subject)
     VALUES (5, (SELECT number FROM accounts WHERE id = new.account_id), new.id); END;
-CREATE TRIGGER changes_of_deliveries AFTER UPDATE OF status, shown ON delivery_operations
-  WHEN new.shown AND (old.status <> new.status OR NOT old.shown) BEGIN
+CREATE TRIGGER changes_of_deliveries AFTER UPDATE OF status, shown, result_warnings ON delivery_operations
+  WHEN new.shown AND (old.status <> new.status OR NOT old.shown
+  OR (new.status = 'succeeded' AND old.result_warnings <> new.result_warnings)) BEGIN
   INSERT INTO changes (kind, account, subject)
     VALUES (5, (SELECT number FROM accounts WHERE id = new.account_id), new.id); END;
 CREATE TRIGGER changes_of_new_accounts AFTER INSERT ON accounts BEGIN

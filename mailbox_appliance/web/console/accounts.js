@@ -1,6 +1,7 @@
 // @ts-check
 /** The mailboxes that the member has access to, loaded once and shared by all pages. */
 import * as api from "./api.js";
+import { about, watch } from "./changes.js";
 import { useEffect } from "./html.js";
 import * as session from "./session.js";
 import { Shared, useShared } from "./shared.js";
@@ -42,6 +43,8 @@ export async function reload() {
     if (asked === whose) shared.set({ ...shared.value, error });
   }
 }
+
+watch(about("account"), () => (shared.value.accounts ? reload() : undefined));
 
 /** The mailboxes in the form of `useLoad`, for `Loaded`. @returns {import("./ui/load.js").Loading<Account[]>} */
 export function useAccounts() {

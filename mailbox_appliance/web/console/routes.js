@@ -31,6 +31,12 @@ export const PAGES = [
   { path: "/mailboxes/:accountId", who: "member", load: () => import("./pages/mailboxes/mailbox.js") },
   { path: "/oauth-callback", who: "anybody", load: () => import("./pages/mailboxes/oauth-callback.js") },
   { path: "/keys", who: "member", nav: "API keys", load: () => import("./pages/keys/keys.js") },
+  {
+    path: "/webhooks/:webhookId?",
+    who: "member",
+    nav: "Webhooks",
+    load: () => import("./pages/webhooks/webhooks.js"),
+  },
   { path: "/profile", who: "member", nav: "Profile", load: () => import("./pages/profile.js") },
   { path: "/members", who: "admin", nav: "Members", load: () => import("./pages/members/members.js") },
   { path: "/members/:memberId", who: "admin", load: () => import("./pages/members/member.js") },

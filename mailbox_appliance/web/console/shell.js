@@ -39,6 +39,7 @@ function Navigation({ member }) {
   const [isOpen, setOpen] = useState(false);
   const status = useStatus();
   const doubts = status?.deliveries.uncertain ?? 0;
+  const ended = status?.disabledWebhooks ?? 0;
   useEffect(() => {
     setOpen(false);
     void refresh();
@@ -56,7 +57,8 @@ function Navigation({ member }) {
           const base = `/${page.path.split("/")[1]}`;
           const isHere = path === base || path.startsWith(`${base}/`) || (path === "/" && base === HOME);
           return html`<li><a href=${to(base)} aria-current=${isHere ? "page" : undefined}>${page.nav}
-            ${base === "/deliveries" && doubts > 0 && html` <${Badge} kind="bad">${doubts} uncertain<//>`}</a></li>`;
+            ${base === "/deliveries" && doubts > 0 && html` <${Badge} kind="bad">${doubts} uncertain<//>`}
+            ${base === "/webhooks" && ended > 0 && html` <${Badge} kind="bad">${ended} disabled<//>`}</a></li>`;
         })}
       </ul>
       <div class="who"><small>${member.name}</small>

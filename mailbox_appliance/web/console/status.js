@@ -1,6 +1,7 @@
 // @ts-check
-/** The status of the appliance, polled while the page is visible. All components share one request. */
+/** The status of the appliance, polled while the page is visible: much of it has no event. All components share one request. */
 import * as api from "./api.js";
+import { watch } from "./changes.js";
 import { useEffect } from "./html.js";
 import * as session from "./session.js";
 import { Shared, useShared } from "./shared.js";
@@ -15,6 +16,7 @@ const WITHIN = 8_000; // milliseconds; a slower appliance counts as not respondi
  * @property {{format: number, sizeBytes: number, freeBytes: number, progress?: {work: string, step: string, done: number, total: number}}} store
  * @property {{id: string, status: string, lastSyncAt: string | null, progress: string | null}[]} accounts
  * @property {{queued: number, sending: number, uncertain: number}} deliveries
+ * @property {number} [disabledWebhooks] the member's own that failed
  * @property {{at: string, signal: string, file: string}} [lastCrash] for administrators, until one dismisses it
  * @property {string[]} warnings
  * @property {string} asOf when the appliance responded
@@ -42,6 +44,10 @@ export async function refresh() {
 }
 
 document.addEventListener("visibilitychange", refresh); // the known status is out of date
+watch(
+  ({ type }) => watchers > 0 && /^(account|delivery|backup)\./.test(type),
+  () => (watchers > 0 ? refresh() : undefined),
+);
 
 /** @returns {Status | null} null before the first response */
 export function useStatus() {

@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -54,15 +55,18 @@ BODY_POSTPONED = "mailbox.body_postponed"
 #: nothing.
 STREAM_BODY = "mailbox.hand_over"
 
-#: Environ key: a function that sets the request aside; the application then returns nothing. Its arguments: a function
-#: that is called with another one, which continues the request; and a value for the application.
+#: Environ key: a function that sets the request aside; the application then returns nothing. Its argument is called
+#: with the `HeldRequest`. Raises ReadersBusy if too many requests of the client wait. The key is missing while the
+#: listener ends, and if the request has waited.
 HOLD_REQUEST = "mailbox.hold"
-#: Environ key, in a request that is continued: the value that was given when it was set aside.
-HELD_VALUE = "mailbox.held"
-#: Environ key: a function that keeps the response open; the application then returns nothing. Its argument is called
-#: with the `ResponseSink`, once the header is written.
+#: Environ key: a function that keeps the response open; the application calls it before it starts the response, and
+#: returns nothing. Its argument is called with the `ResponseSink`, once the header is written. Raises ReadersBusy.
 KEEP_OPEN = "mailbox.keep_open"
 
+#: The ends of the paths of requests that may be held, or whose response may be kept open.
+READER_PATHS = ("/events", "/events/stream")
+#: Bytes that wait for the client of a response that is kept open, before no more is written.
+MOST_UNREAD = 64 * 1024
 _HEADER_ALLOWANCE = 4096  # about the bytes of a response without its body
 
 #: Status, code and text of the responses that the server sends without the application.
@@ -138,8 +142,10 @@ class ResponseTask(WSGITask):
     close_on_finish = False
     content_length: int | None = None
     rest: "ResponseRemainder | None" = None  # the remainder that continues it
-    held_value: object = None  # of a request that was set aside
-    _held: "HeldRequest | None" = None
+    was_held = False  # whether it continues a request that was set aside
+    held_body = b""  # the body of that request
+    then: "Callable[[], None] | None" = None  # of a request that was answered while it was set aside
+    _is_held = False
     _begin_sink: "Callable[[ResponseSink], None] | None" = None
     _sink: "ResponseSink | None" = None
     _body: "StreamedBody | None" = None
@@ -166,6 +172,9 @@ class ResponseTask(WSGITask):
 
         If no memory is left for the response, send 503 instead.
         """
+        if self.then is not None:
+            self.then()
+            return
         if self._sink is not None:  # it has ended
             self.close_on_finish = self._is_last
             return
@@ -189,17 +198,19 @@ class ResponseTask(WSGITask):
 
     def finish(self) -> None:
         """End the response, unless the rest of it is still to be written."""
-        if not self._is_paused() and self._held is None:
+        if not self._is_paused() and not self._is_held:
             super().finish()
 
-    def _hold(self, begin: "Callable[[Callable[[], None]], None]", value: object) -> None:
-        """Set the request aside, until the function that `begin` is called with is called."""
-        self._held = held = HeldRequest(self.channel, self.request, value)
+    def _hold(self, begin: "Callable[[HeldRequest], None]") -> None:
+        """Set the request aside until it is released."""
+        self.channel.server.check_readers(self.channel)
+        held, self._is_held = HeldRequest(self.channel, self.request), True
         with self.channel.requests_lock:
             self.channel.requests.insert(1, held)
-        begin(held.release)
+        begin(held)
 
     def _keep_open(self, begin: "Callable[[ResponseSink], None]") -> None:
+        self.channel.server.check_readers(self.channel)
         self._begin_sink = begin
 
     def _open_sink(self, begin: "Callable[[ResponseSink], None]") -> None:
@@ -253,9 +264,11 @@ class ResponseTask(WSGITask):
         environ: dict[str, Any] = super().get_environment()
         environ.pop("wsgi.file_wrapper", None)  # it would write objects that are not bytes
         environ[STREAM_BODY] = self._take_stream
-        environ[HOLD_REQUEST], environ[KEEP_OPEN] = self._hold, self._keep_open
-        if self.held_value is not None:
-            environ[HELD_VALUE] = self.held_value
+        environ[KEEP_OPEN] = self._keep_open
+        if self.was_held:
+            environ["wsgi.input"] = BytesIO(self.held_body)
+        if not (self.was_held or self.channel.server.draining):
+            environ[HOLD_REQUEST] = self._hold
         if self.request.postponed:
             environ[BODY_POSTPONED] = self.request.discarded_bytes
         if self.request.too_large:
@@ -300,11 +313,12 @@ class Hold:
     def release(self) -> None:
         """Let a worker continue. May be called from any thread, and more than once."""
         with self._channel.requests_lock:
-            is_first, self._is_released = not self._is_released, True
-            is_waiting = self._is_waiting
-        if is_first and is_waiting:
+            is_next = self._is_waiting and not self._is_released
+            self._is_released = True
+            if is_next:
+                self._channel.held = False
+        if is_next:
             self._channel.server.resume(self._channel)
-            self._channel.server.ask(self._channel)
 
     def waits(self) -> bool:
         """Whether the entry must wait. The caller holds the lock of the queue; `release` queues the connection."""
@@ -313,14 +327,53 @@ class Hold:
 
 
 class HeldRequest:
-    """A request that was set aside. It waits in the connection's queue, before the next request."""
+    """A request that was set aside. It waits in the connection's queue, before the next request.
 
-    error = None
+    `body`: what the application read of its body, to read it again.
+    """
 
-    def __init__(self, channel: Any, request: Any, value: object) -> None:
-        self.request, self.value, self.hold = request, value, Hold(channel)
+    error, body = None, b""
+
+    def __init__(self, channel: Any, request: Any) -> None:
+        self.request, self.hold, self._channel = request, Hold(channel), channel
         self.version, self.headers, self.path = request.version, request.headers, request.path
-        self.release = self.hold.release
+        self._answered: ResponseTask | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may wait: the client is still connected, as far as is known, and the listener does not end."""
+        return _may_wait(self._channel)
+
+    def answer(self, status: str, headers: list[tuple[str, str]], body: bytes, then: "Callable[[], None]") -> None:
+        """Send the whole response. It must be released then, and a worker only calls `then`.
+
+        If no memory is left for the response, nothing is sent, and the application runs again. One thread at a time may
+        call this.
+        """
+        task = ResponseTask(self._channel, self.request)
+        task.start()
+        task.status, task.response_headers, task.content_length = status, headers, len(body)
+        task.complete, task.then = True, then
+        try:
+            task.write(body)
+        except ClientDisconnected:
+            task.close_on_finish = True
+        except TooBusy:
+            return
+        self._answered = task
+
+    def release(self) -> None:
+        """Let a worker run the application again, which must answer now. May be called from any thread, and again."""
+        self.hold.release()
+
+    def create_task(self) -> "ResponseTask":
+        """Return the task that continues the request."""
+        if self._answered is not None:
+            return self._answered
+        self.request.body_rcv = None  # it was closed
+        task = ResponseTask(self._channel, self.request)
+        task.was_held, task.held_body = True, self.body
+        return task
 
     def close(self) -> None:
         """Do nothing: the request was closed when it was set aside."""
@@ -329,7 +382,8 @@ class HeldRequest:
 class ResponseSink:
     """An open response, into which any thread writes whatever there is, until it ends it.
 
-    No function blocks: what the client has not read waits in memory, and when that is too much, `is_ready` is False.
+    No function blocks: what the client has not read waits in memory, and when that is too much, `is_ready` is False. A
+    client that then reads nothing is disconnected after the listener's `request_timeout`.
     """
 
     def __init__(self, channel: Any, *, is_chunked: bool) -> None:
@@ -337,12 +391,12 @@ class ResponseSink:
 
     @property
     def is_open(self) -> bool:
-        """Whether the client is still connected, as far as is known."""
-        return bool(self._channel.connected) and not self._channel.will_close
+        """Whether the client is still connected, as far as is known, and the listener does not end."""
+        return _may_wait(self._channel)
 
     def is_ready(self) -> bool:
         """Whether the client has read enough of what was written to be sent more."""
-        return not self._channel.is_ahead()
+        return bool(self._channel.total_outbufs_len <= MOST_UNREAD)
 
     def write(self, data: bytes) -> bool:
         """Send data, which must not be empty. Returns False if the client has disconnected, or no memory is left."""
@@ -363,14 +417,20 @@ class ResponseSink:
         self.hold.release()
 
 
+def _may_be_held(request: Any) -> bool:
+    return str(getattr(request, "path", "")).endswith(READER_PATHS)
+
+
+def _may_wait(channel: Any) -> bool:
+    return bool(channel.connected) and not (channel.will_close or channel.server.draining)
+
+
 def create_task(channel: Any, request: Any) -> ResponseTask:
     """Return the task for a queued entry: a new task for a request, the existing one for a `ResponseRemainder`."""
     if isinstance(request, ResponseRemainder):
         return request.answer
     if isinstance(request, HeldRequest):
-        task = ResponseTask(channel, request.request)
-        task.held_value = request.value
-        return task
+        return request.create_task()
     return ResponseTask(channel, request)
 
 
@@ -416,6 +476,7 @@ class HttpConnection(HTTPChannel):
     lingers = False  # close only after the client had time to read the response
     lingers_until: float | None = None
     held = False  # the next entry in the queue waits for its `Hold`
+    is_reader = False  # its last request was set aside, or its response kept open; counted by `server.count_reader`
     paused = False  # a request waits until the client has read enough of the earlier responses
     promised = 0  # bytes of the current response that are not written yet
     drained = 0
@@ -523,7 +584,10 @@ class HttpConnection(HTTPChannel):
         """
         if self.lingers_until is None:
             self.expected_until = 0.0
-            return bool(super().received(data))
+            is_accepted = bool(super().received(data))
+            if not self.is_reader and any(_may_be_held(request) for request in list(self.requests)[:1]):
+                self.server.count_early(self)
+            return is_accepted
         self.drained += len(data)
         if self.drained > self.server.bounds.linger_bytes:
             self.handle_close()
@@ -531,11 +595,16 @@ class HttpConnection(HTTPChannel):
 
     def service(self) -> None:
         """Answer the first queued request. Called in a worker thread."""
-        request, self.rested, self.held = self.requests[0], math.inf, False
+        request, self.rested = self.requests[0], math.inf
+        is_continued = getattr(request, "hold", None) is not None
+        if is_continued:
+            self.server.ask(self, wakes=False)  # the loop does so when it is woken at the end
         try:
             super().service()
         finally:
             request.close()
+            if self.is_reader and not (self.held or is_continued):
+                self.server.count_reader(self, is_reader=False)
             with self.outbuf_lock:
                 self.promised = 0
                 self._reserve()
@@ -600,8 +669,9 @@ class HttpConnection(HTTPChannel):
         The loop starts it then. A request that is held stays queued until it is released.
         """
         hold: Hold | None = getattr(self.requests[0], "hold", None) if self.requests else None
-        self.held = hold is not None and hold.waits()
-        if self.held:
+        if hold is not None and hold.waits():
+            self.held = True
+            self.server.count_reader(self, is_reader=True)
             return True
         with self.outbuf_lock:
             self.paused = self.connected and self.is_ahead()
@@ -613,6 +683,16 @@ class HttpConnection(HTTPChannel):
             self.paused = self.paused and not ready
         if ready:
             self.server.resume(self)
+
+    def readable(self) -> bool:
+        """Whether the loop should wait for data from the client.
+
+        While a request is held, this is how the loop learns that the client has disconnected. One further request may
+        arrive meanwhile.
+        """
+        if self.held and len(self.requests) == 1:
+            return not (self.will_close or self.close_when_flushed or self.total_outbufs_len)
+        return bool(super().readable())
 
     def writable(self) -> bool:
         """Whether the loop should call `handle_write` when the socket accepts data."""
@@ -657,6 +737,11 @@ class HttpConnection(HTTPChannel):
             self.promised = 0
             self._reserve()
         self._resume()
+        self.server.count_reader(self, is_reader=False)
+        for request in list(self.requests)[:1]:
+            hold: Hold | None = getattr(request, "hold", None)
+            if hold is not None:
+                hold.release()  # a worker drops it
 
     def handle_error(self) -> None:
         """Log an unexpected failure and close this connection."""

@@ -5,7 +5,8 @@ not read yet. Anything larger must reserve its size in one `MemoryBudget` that a
 too little is left. With the usual limits these are the maximum amounts:
 
     without reservation   1 MiB for each connection: 32 MiB for a remote client, 256 MiB for a local address, and 1 GiB
-                          for a listener whose 1024 connections are all in use, until their deadlines end them
+                          for a listener whose 1024 connections are all in use, until their deadlines end them;
+                          a connection that is kept open for events has 64 KiB and one batch of events
     with reservation      192 MiB in total, for bodies on the disk and unread responses in memory
     not counted           what the application uses for at most 8 requests in progress
 
@@ -171,7 +172,7 @@ class OutputBuffer:
 
 MEBIBYTE = 1 << 20
 # Windows waits for at most 512 sockets at once, two of which are the listener's own.
-_MAX_CONNECTIONS = 480 if sys.platform == "win32" else 1024
+_MAX_CONNECTIONS, _MAX_READERS = (320, 160) if sys.platform == "win32" else (1024, 1000)
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,9 @@ class ServerBounds:
     first_bytes: float = 3  # how long a silent new connection is waited for when its listener ends
     linger_seconds: float = 2
     linger_bytes: int = 8 * MEBIBYTE
-    connections: int = _MAX_CONNECTIONS
+    connections: int = _MAX_CONNECTIONS  # without readers
+    readers: int = _MAX_READERS  # connections whose request waits for an event, or whose response is kept open
+    readers_per_peer: int = 100  # of a remote client
     patience: float = 2  # how long the server waits for a connection before a new one can replace it
     local_patience: float = 0.1
 

@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from typing import Any
 from waitress import wasyncore
 from waitress.server import TcpWSGIServer
 
-from mailbox_appliance.errors import Problem
+from mailbox_appliance.errors import Problem, ReadersBusy
 from mailbox_appliance.remote.net.connect import OWN_PORTS
 from mailbox_appliance.settings import host_for_url
 from mailbox_appliance.web.server.connection import HttpConnection, QuietLogger, TlsConnection
@@ -152,6 +152,7 @@ def close_listeners(servers: Iterable["HttpListener"]) -> None:
 
 
 _DEFAULT_PEER_LIMITS = PeerLimits()
+_READERS_RETRY_AFTER = 5
 _LOOP_PATIENCE = 2.0  # seconds in which a working loop completes a turn
 _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -191,6 +192,8 @@ class HttpListener(TcpWSGIServer):
         self.draining = self._spares_unfinished = self._ending = self._closed = False
         self._retire_deadline: float | None = None
         self._closing = threading.Lock()
+        self._counting = threading.Lock()
+        self._readers = Counter[str]()  # connections that wait, by peer
         self._selector = SocketSelector()
         self._pending_calls: deque[Callable[[], None]] = deque()
         self._without_file: list[int] = []  # the error of each connection for which no file descriptor was left
@@ -284,7 +287,7 @@ class HttpListener(TcpWSGIServer):
         log.exception("accept_failed")
 
     def _has_room_for(self, host: str) -> bool:
-        channels = list(self.active_channels.values())
+        channels = [channel for channel in self.active_channels.values() if not channel.is_reader]
         limit, patience = self.peer_limits.per_peer, self.bounds.patience
         if self.peer_limits.is_shared_peer(host):
             limit, patience = self.peer_limits.per_local_peer, self.bounds.local_patience
@@ -339,11 +342,45 @@ class HttpListener(TcpWSGIServer):
         """Queue the next request of a connection whose client has now read enough."""
         super().add_task(task)
 
-    def ask(self, channel: HttpConnection) -> None:
+    def ask(self, channel: HttpConnection, *, wakes: bool = True) -> None:
         """Make the loop ask a connection whether it wants to read or write, after a thread that is no worker changed
         that.
+
+        `wakes`: whether to wake the loop for it.
         """
-        self.pull_trigger(lambda: self._selector.ask(channel._fileno))
+        self._pending_calls.append(lambda: self._selector.ask(channel._fileno))
+        if wakes:
+            self.pull_trigger()
+
+    def check_readers(self, channel: HttpConnection) -> None:
+        """Raise ReadersBusy if too many connections wait, of the client of this one or in total, and it is a new one.
+
+        Connections that wait do not count as connections of their client otherwise, so they do not take the place of
+        other requests.
+        """
+        if not (channel.is_reader or self._has_room_for_reader(channel)):
+            raise ReadersBusy(retry_after=_READERS_RETRY_AFTER)
+
+    def _has_room_for_reader(self, channel: HttpConnection) -> bool:
+        most = self.bounds.readers
+        if not self.peer_limits.is_shared_peer(channel.addr[0]):
+            most = min(most, self.bounds.readers_per_peer)
+        return self._readers.total() < self.bounds.readers and self._readers[channel.peer] < most
+
+    def count_early(self, channel: HttpConnection) -> None:
+        """Count a connection as one that waits while its request waits for a worker: hundreds may come at once."""
+        if self._has_room_for_reader(channel):
+            self.count_reader(channel, is_reader=True)
+
+    def count_reader(self, channel: HttpConnection, *, is_reader: bool) -> None:
+        """Record whether a connection is one that waits. A closed one never is."""
+        with self._counting:
+            is_reader = is_reader and channel.connected
+            if channel.is_reader != is_reader:
+                channel.is_reader = is_reader
+                self._readers[channel.peer] += 1 if is_reader else -1
+                if not self._readers[channel.peer]:
+                    del self._readers[channel.peer]
 
     def pull_trigger(self, thunk: Callable[[], None] | None = None) -> None:
         """Wake the loop. `thunk`: a function to run in the loop's thread.

@@ -14,13 +14,14 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from mailbox_appliance.web.server.connection import QuietLogger
+from mailbox_appliance.web.server.connection import READER_PATHS, QuietLogger
 
 # --- The queue, with a limit for requests that may take seconds ---
 
 
 #: Reading a body can mean analyzing HTML of a hostile sender.
 _SLOW_PATHS = ("/body", "/body/")
+_MOST_AHEAD = 3
 
 
 class TaskQueue:
@@ -29,6 +30,9 @@ class TaskQueue:
     Requests for the body of a message are slow: analyzing a hostile mail can take seconds. At most `most_slow` of them
     run at once. Further slow requests wait without occupying a worker, while newer requests of other kinds are
     answered.
+
+    Requests for events come in bursts, as an event is told to all who wait, and each asks for the next one. So requests
+    of other kinds go first; after `_MOST_AHEAD` of them, one for events is next.
     """
 
     def __init__(self, most_slow: int) -> None:
@@ -38,24 +42,31 @@ class TaskQueue:
         self._quick: deque[tuple[int, Any]] = deque()
         self._slow: deque[tuple[int, Any]] = deque()
         self._slow_at_work = 0
+        self._told: deque[tuple[int, Any]] = deque()  # requests for events that have waited, and are now answered
+        self._asking: deque[tuple[int, Any]] = deque()  # new ones
+        self._ahead = 0  # requests of other kinds that went first in sequence
 
     def __len__(self) -> int:
         """Return the number of waiting requests."""
-        return len(self._quick) + len(self._slow)
+        return len(self._quick) + len(self._slow) + len(self._told) + len(self._asking)
 
     def __bool__(self) -> bool:
         """Whether a request may start now. Slow requests over the limit do not count."""
-        return bool(self._quick) or self._may_take_slow()
+        return bool(self._quick or self._told or self._asking) or self._may_take_slow()
 
     def append(self, task: Any) -> None:
         """Queue a connection (`task`), so that a worker answers its oldest request. The path of that request decides
-        whether it counts as slow.
+        of which kind it is.
         """
         self._count += 1
-        (self._slow if _is_slow(task) else self._quick).append((self._count, task))
+        self._queue_of(task).append((self._count, task))
 
     def popleft(self) -> Any:
         """Remove and return the oldest request that may start now. Raises IndexError if there is none."""
+        if not (self._quick or self._may_take_slow()) or self._ahead >= _MOST_AHEAD:
+            self._ahead = 0
+            return (self._told or self._asking).popleft()[1]
+        self._ahead = self._ahead + 1 if self._told or self._asking else 0
         if self._may_take_slow() and (not self._quick or self._slow[0] < self._quick[0]):
             self._slow_at_work += 1
             return _SlowTask(self._slow.popleft()[1])
@@ -67,10 +78,19 @@ class TaskQueue:
 
     def clear(self) -> list[Any]:
         """Remove and return all waiting requests."""
-        waiting = [task for _, task in sorted((*self._quick, *self._slow), key=lambda one: one[0])]
-        self._quick.clear()
-        self._slow.clear()
+        waiting = [
+            task for _, task in sorted((*self._quick, *self._slow, *self._told, *self._asking), key=lambda one: one[0])
+        ]
+        for queue in (self._quick, self._slow, self._told, self._asking):
+            queue.clear()
         return waiting
+
+    def _queue_of(self, task: Any) -> deque[tuple[int, Any]]:
+        request = next(iter(list(getattr(task, "requests", ()))), None)
+        path = str(getattr(request, "path", ""))
+        if path.endswith(READER_PATHS):
+            return self._asking if getattr(request, "hold", None) is None else self._told
+        return self._slow if path.endswith(_SLOW_PATHS) else self._quick
 
     def _may_take_slow(self) -> bool:
         return bool(self._slow) and self._slow_at_work < self._most_slow
@@ -85,12 +105,6 @@ class _SlowTask:
     def service(self) -> None:
         """Answer the request."""
         self._task.service()
-
-
-def _is_slow(task: Any) -> bool:
-    return any(
-        str(getattr(request, "path", "")).endswith(_SLOW_PATHS) for request in list(getattr(task, "requests", ()))[:1]
-    )
 
 
 # --- The pool ---

@@ -18,10 +18,11 @@ class Task:
     began: threading.Event = field(default_factory=threading.Event)
     is_canceled: bool = False
     worker: str = ""
+    hold: object = None
 
     @property
     def requests(self) -> list[SimpleNamespace]:
-        return [SimpleNamespace(path=self.path)]
+        return [SimpleNamespace(path=self.path, hold=self.hold)]
 
     def service(self) -> None:
         self.worker = threading.current_thread().name
@@ -38,6 +39,15 @@ def body() -> Task:
 
 def other() -> Task:
     return Task("/healthz")
+
+
+def asking() -> Task:
+    return Task("/api/v1/events")
+
+
+def answered() -> Task:
+    """A request for events that has waited."""
+    return Task("/api/v1/events", hold="released")
 
 
 @pytest.mark.parametrize(
@@ -61,6 +71,38 @@ def test_what_a_worker_takes(arrived: str, taken: str) -> None:
         found.append(tasks.index(getattr(one, "_task", one)))
     assert "".join(map(str, found)) == taken
     assert len(queue) == len(arrived) - len(taken)
+
+
+@pytest.mark.parametrize(
+    ("arrived", "taken"),
+    [
+        ("eeo", "201"),
+        ("eaeo", "3102"),
+        ("aaoooooooo", "2340567189"),
+        ("eeeb", "3012"),
+    ],
+    ids=["others first", "then answers", "but for one in four", "bodies too"],
+)
+def test_requests_for_events_let_others_go_first(arrived: str, taken: str) -> None:
+    queue = TaskQueue(2)
+    kinds = {"e": asking, "a": answered, "b": body, "o": other}
+    tasks = [kinds[one]() for one in arrived]
+    for task in tasks:
+        queue.append(task)
+    assert len(queue) == len(arrived)
+    found = []
+    while queue:
+        one = queue.popleft()
+        found.append(tasks.index(getattr(one, "_task", one)))
+    assert "".join(map(str, found)) == taken
+
+
+def test_requests_for_events_are_dropped_with_the_others_in_their_order() -> None:
+    queue, tasks = TaskQueue(2), [asking(), other(), answered(), body()]
+    for task in tasks:
+        queue.append(task)
+    assert queue.clear() == tasks
+    assert not queue
 
 
 @pytest.fixture

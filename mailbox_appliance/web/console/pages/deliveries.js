@@ -2,14 +2,15 @@
 /** Deliveries, newest first, filtered by mailbox and status; or a single delivery. */
 import { nameOf, useAccounts } from "../accounts.js";
 import { at, get, post, whole } from "../api.js";
+import { about } from "../changes.js";
 import { html, useRef, useState } from "../html.js";
 import { go, to } from "../router.js";
 import * as session from "../session.js";
 import { refresh } from "../status.js";
 import { sure } from "../ui/dialog.js";
-import { Choice, useForm } from "../ui/form.js";
-import { Empty, Loaded, Pager, Problem, useLoad, usePages } from "../ui/load.js";
-import { done } from "../ui/notices.js";
+import { Choice } from "../ui/form.js";
+import { Empty, Loaded, Pager, useLoad, usePages } from "../ui/load.js";
+import { attempt, done } from "../ui/notices.js";
 import { Badge, Copy, Facts, Time, Title, Warnings } from "../ui/values.js";
 import * as words from "../words.js";
 import { isMoving, reason, STATUS, story, titleOf } from "./deliveries/wording.js";
@@ -26,15 +27,10 @@ export default function Page({ params: { accountId = "", operationId }, query })
 function Deliveries({ accountId, status }) {
   const accounts = useAccounts().data;
   const isUnknown = accountId && accounts && !accounts.some((one) => one.id === accountId);
-  const [every, setEvery] = useState(20_000); // milliseconds; less while a delivery is in progress
   const pages = usePages(
-    async ({ cursor }, signal) => {
-      const page = await get("/delivery-operations", { accountId, status, cursor, limit: 20 }, signal);
-      setEvery(page.items.some(isMoving) ? 2_000 : 20_000);
-      return page;
-    },
+    ({ cursor }, signal) => get("/delivery-operations", { accountId, status, cursor, limit: 20 }, signal),
     [accountId, status],
-    { every },
+    { on: about("delivery", accountId), every: 5_000 },
   );
   const show = (/** @type {string} */ account, /** @type {string} */ wanted) =>
     go(account ? at`/deliveries/${account}` : "/deliveries", { status: wanted });
@@ -86,16 +82,16 @@ function briefly(all) {
 
 /** @param {{accountId: string, operationId: string}} props */
 function Delivery({ accountId, operationId }) {
-  const [every, setEvery] = useState(15_000); // milliseconds; less while it is in progress
+  const [isOpen, setOpen] = useState(false); // its steps and its copy in Sent have no events
   const path = at`/accounts/${accountId}/delivery-operations/${operationId}/timeline`;
   const found = useLoad(
     async (signal) => {
       const one = await whole(path, {}, signal);
-      setEvery(isMoving(one) || one.sentCopy === "pending" ? 1_500 : 15_000);
+      setOpen(isMoving(one) || one.sentCopy === "pending");
       return one;
     },
     [path],
-    { every },
+    { on: about("delivery", accountId), every: isOpen ? 1_500 : 15_000, seldom: isOpen ? 1_500 : undefined },
   );
   return html`
     <p><a href=${to("/deliveries")}>All deliveries</a></p>
@@ -198,17 +194,18 @@ function looked({ looks, nextLookAt }) {
 
 /** @param {{found: Timeline, onDecided: () => Promise<void>}} props */
 function Decide({ found, onDecided }) {
-  const form = useForm({}, async ({ outcome }) => {
-    await post(at`/accounts/${found.accountId}/delivery-operations/${found.operationId}/resolve`, { outcome });
-    done("Delivery resolved.");
-    void refresh();
-    await onDecided();
-  });
-  return html`<${Problem} error=${form.error} />
-    <div class="actions">${DECISIONS.map(([outcome, action, text]) => {
-      const decide = async () => {
-        if (await sure({ title: `${action}?`, text, action, danger: true })) await form.submit({ outcome });
-      };
-      return html`<button type="button" class="secondary" aria-disabled=${form.isBusy} onClick=${decide}>${action}…</button>`;
-    })}</div>`;
+  // An error is a notice, since this section is gone once somebody else has decided.
+  const resolve = (/** @type {string} */ outcome) =>
+    attempt(async () => {
+      await post(at`/accounts/${found.accountId}/delivery-operations/${found.operationId}/resolve`, { outcome });
+      done("Delivery resolved.");
+      void refresh();
+      await onDecided();
+    });
+  return html`<div class="actions">${DECISIONS.map(([outcome, action, text]) => {
+    const decide = async () => {
+      if (await sure({ title: `${action}?`, text, action, danger: true })) await resolve(outcome);
+    };
+    return html`<button type="button" class="secondary" onClick=${decide}>${action}…</button>`;
+  })}</div>`;
 }

@@ -161,6 +161,41 @@ export function Check({ of: form, name, label, path = `/${name}`, hint, isSwitch
   </div>`;
 }
 
+/** @typedef {{value: string, label: string, hint?: string, disabled?: boolean}} Pick */
+
+/**
+ * A choice of one, or of several if the value is a list.
+ * @param {{of: FormState, name: string, legend: string, choices: Pick[], more?: (value: string) => Record<string, any>, none?: string,
+ *   isInner?: boolean}} props `more`: returns other values that a choice sets; `isInner`: it belongs to the choice before it
+ */
+export function Picks({ of: form, name, legend, choices, more = () => ({}), none, isInner = true }) {
+  const group = useId();
+  const now = form.values[name];
+  const isMany = Array.isArray(now);
+  const isChosen = (/** @type {string} */ value) => (isMany ? now.includes(value) : now === value);
+  const toggled = (/** @type {string} */ value) =>
+    isChosen(value) ? now.filter((/** @type {string} */ one) => one !== value) : [...now, value];
+  const set = (/** @type {string} */ value) => form.set({ ...more(value), [name]: isMany ? toggled(value) : value });
+  return html`<fieldset class=${isMany && isInner ? "picks inner" : "picks"}><legend>${legend}</legend>
+    ${choices.map(
+      (
+        one,
+      ) => html`<${Line} key=${one.value} type=${isMany ? "checkbox" : "radio"} group=${group} choice=${one} checked=${isChosen(one.value)}
+        onChange=${() => set(one.value)} />`,
+    )}
+    ${choices.length === 0 && html`<small>${none}</small>`}</fieldset>`;
+}
+
+/** @param {{type: string, group: string, choice: Pick, checked: boolean, onChange: () => void}} props */
+function Line({ type, group, choice, checked, onChange }) {
+  const id = useId();
+  return html`<div class="pick">
+    <input id=${id} type=${type} name=${group} checked=${checked} disabled=${choice.disabled && !checked}
+      aria-describedby=${choice.hint ? `${id}-hint` : undefined} onChange=${onChange} />
+    <div><label for=${id}>${choice.label}</label>${choice.hint && html`<small id=${`${id}-hint`}>${choice.hint}</small>`}</div>
+  </div>`;
+}
+
 // --- A choice outside a form, such as a filter, that applies immediately ---
 
 /**

@@ -1,6 +1,7 @@
 // @ts-check
 /** Values loaded from the API, with their states: busy, failed, empty, loaded. */
 import { ApiError } from "../api.js";
+import { useChanges } from "../changes.js";
 import { html, useCallback, useEffect, useRef, useState } from "../html.js";
 import { ApiText } from "./values.js";
 
@@ -15,11 +16,11 @@ import { ApiText } from "./values.js";
  */
 
 /**
- * Load a value now, and again when one of `of` changes. Late responses are dropped.
+ * Load a value now, again when one of `of` changes, and when `how` requires it. Late responses are dropped.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
  * @param {unknown[]} of
- * @param {{every?: number}} [how] `every`: milliseconds between loads while the page is visible
+ * @param {import("../changes.js").Refreshing} [how]
  * @returns {Loading<T>}
  */
 export function useLoad(load, of, how = {}) {
@@ -43,11 +44,7 @@ export function useLoad(load, of, how = {}) {
     void reload();
     return () => latest.current.stop.abort();
   }, of);
-  useEffect(() => {
-    if (!how.every) return undefined;
-    const timer = setInterval(() => void (document.hidden || reload()), how.every);
-    return () => clearInterval(timer);
-  }, [how.every, ...of]);
+  useChanges(reload, how);
   const set = useCallback((/** @type {T} */ data) => {
     latest.current.stop.abort(); // an earlier request would bring the old value
     setState({ data, isBusy: false });
@@ -97,7 +94,7 @@ export function Empty({ title, children }) {
  * A list that is loaded one page at a time. Only one page is kept, so memory does not grow.
  * @param {(query: {cursor: string | null}, signal: AbortSignal) => Promise<{items: any[], nextCursor: string | null}>} load
  * @param {unknown[]} of
- * @param {{every?: number}} [how]
+ * @param {import("../changes.js").Refreshing} [how]
  */
 export function usePages(load, of, how) {
   const list = JSON.stringify(of); // a cursor is valid only for the list that returned it

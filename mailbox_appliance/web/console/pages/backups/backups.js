@@ -2,6 +2,7 @@
 /** The page of backups: the list, or the steps of a restore (`?restore=ID`). */
 import * as api from "../../api.js";
 import { at } from "../../api.js";
+import { about } from "../../changes.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { to } from "../../router.js";
 import { Dialog } from "../../ui/dialog.js";
@@ -25,7 +26,7 @@ export default function Page({ query }) {
 /** @typedef {{kind: "create", isSealed?: boolean} | {kind: "check" | "download", backup: Backup} | null} Open the open dialog */
 
 function Backups() {
-  const pages = usePages(load, []);
+  const pages = usePages(load, [], { on: about("backup") });
   const [open, setOpen] = useState(/** @type {Open} */ (null));
   const [told, setTold] = useState(/** @type {string[]} */ ([])); // warnings about the newest backup
   const close = () => {

@@ -2,6 +2,7 @@
 /** The drafts or scheduled messages of a mailbox, one row each. The page address contains the mailbox. */
 import { nameOf, useAccounts } from "../../accounts.js";
 import * as api from "../../api.js";
+import { about } from "../../changes.js";
 import { html } from "../../html.js";
 import { go, to } from "../../router.js";
 import { sure } from "../../ui/dialog.js";
@@ -46,7 +47,10 @@ export function NoMailbox() {
 /** @param {{kind: Kind, accountId: string}} props */
 function Pile({ kind, accountId }) {
   const root = api.at`/accounts/${accountId}/` + kind.name;
-  const pages = usePages(({ cursor }) => api.get(root, { cursor }), [accountId], { every: 15_000 });
+  const pages = usePages(({ cursor }) => api.get(root, { cursor }), [accountId], {
+    on: about(kind.name === "drafts" ? "message" : "delivery", accountId),
+    every: 15_000,
+  });
   const take = async (/** @type {any} */ item) => {
     if (!(await sure(kind.question(item)))) return;
     await attempt(async () => {

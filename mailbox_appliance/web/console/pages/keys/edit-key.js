@@ -2,9 +2,9 @@
 /** Creating and editing a key. Administrators cannot grant mail permissions to keys of other members. */
 import { nameOf } from "../../accounts.js";
 import * as api from "../../api.js";
-import { html, useId, useState } from "../../html.js";
+import { html, useState } from "../../html.js";
 import { go, to } from "../../router.js";
-import { Field, Form, useForm } from "../../ui/form.js";
+import { Field, Form, Picks, useForm } from "../../ui/form.js";
 import { Loaded, useLoad } from "../../ui/load.js";
 import { done } from "../../ui/notices.js";
 import { Snippet, Title } from "../../ui/values.js";
@@ -102,7 +102,6 @@ async function ask(keyId) {
 // --- The form fields for the permissions and mailboxes of a key ---
 
 /** @typedef {import("../../ui/form.js").FormState} FormState */
-/** @typedef {{value: string, label: string, hint?: string, disabled?: boolean}} Choice */
 
 /**
  * @param {{of: FormState, accounts: import("../../accounts.js").Account[], isAdmin: boolean, most?: string[] | null,
@@ -141,39 +140,6 @@ function Administration({ of: form, isOpen }) {
     <p><small>For programs that manage the appliance. AI agents do not need these. Only “manage members” can lead to access to mail.</small></p>
     <${Picks} of=${form} name="admin" legend="Administration permissions" choices=${choices} />
   </details>`;
-}
-
-/**
- * A choice of one, or of several if the value is a list.
- * @param {{of: FormState, name: string, legend: string, choices: Choice[], more?: (value: string) => Record<string, any>, none?: string}} props
- *   `more`: returns other values that a choice sets
- */
-function Picks({ of: form, name, legend, choices, more = () => ({}), none }) {
-  const group = useId();
-  const now = form.values[name];
-  const isMany = Array.isArray(now);
-  const isChosen = (/** @type {string} */ value) => (isMany ? now.includes(value) : now === value);
-  const toggled = (/** @type {string} */ value) =>
-    isChosen(value) ? now.filter((/** @type {string} */ one) => one !== value) : [...now, value];
-  const set = (/** @type {string} */ value) => form.set({ ...more(value), [name]: isMany ? toggled(value) : value });
-  return html`<fieldset class=${isMany ? "picks inner" : "picks"}><legend>${legend}</legend>
-    ${choices.map(
-      (
-        one,
-      ) => html`<${Line} key=${one.value} type=${isMany ? "checkbox" : "radio"} group=${group} choice=${one} checked=${isChosen(one.value)}
-        onChange=${() => set(one.value)} />`,
-    )}
-    ${choices.length === 0 && html`<small>${none}</small>`}</fieldset>`;
-}
-
-/** @param {{type: string, group: string, choice: Choice, checked: boolean, onChange: () => void}} props */
-function Line({ type, group, choice, checked, onChange }) {
-  const id = useId();
-  return html`<div class="pick">
-    <input id=${id} type=${type} name=${group} checked=${checked} disabled=${choice.disabled && !checked}
-      aria-describedby=${choice.hint ? `${id}-hint` : undefined} onChange=${onChange} />
-    <div><label for=${id}>${choice.label}</label>${choice.hint && html`<small id=${`${id}-hint`}>${choice.hint}</small>`}</div>
-  </div>`;
 }
 
 // --- The summary of a key's permissions during editing ---

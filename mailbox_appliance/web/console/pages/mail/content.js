@@ -2,6 +2,7 @@
 /** The content of a message: header, body and attachments. */
 import * as api from "../../api.js";
 import { at, post } from "../../api.js";
+import { about } from "../../changes.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { useForm } from "../../ui/form.js";
 import { Loaded, Problem, useLoad } from "../../ui/load.js";
@@ -19,12 +20,17 @@ const FORMS = [
   ["source", "Raw message"],
 ];
 
+const EVERY = 20_000; // milliseconds, without the stream of changes
 const MOST_MARKUP = 50_000; // start and end tags; more of them take a browser long to show
 
-/** Load a message and mark it as read. @param {string} accountId @param {string} id */
+/** Load a message, mark it as read, and keep it up to date. @param {string} accountId @param {string} id */
 export function useMessage(accountId, id) {
   const path = at`/accounts/${accountId}/messages/${id}`;
-  const loading = useLoad((signal) => api.whole(path, {}, signal), [path]);
+  const isOfAccount = about("message", accountId);
+  const loading = useLoad((signal) => api.whole(path, {}, signal), [path], {
+    on: (change) => isOfAccount(change) && change.data.id === id,
+    every: EVERY,
+  });
   const { data } = loading;
   const latest = useRef(data);
   latest.current = data;

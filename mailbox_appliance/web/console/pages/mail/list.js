@@ -2,6 +2,7 @@
 /** The mail page: mailboxes, folders, and the messages of one folder. */
 import { nameOf, useAccounts } from "../../accounts.js";
 import { at, get } from "../../api.js";
+import { about } from "../../changes.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { go, to } from "../../router.js";
 import { Choice } from "../../ui/form.js";
@@ -11,7 +12,7 @@ import { number } from "../../words.js";
 import { Messages } from "./messages.js";
 import { EVERYWHERE, hrefOf, inOrder, placeName, ROLES, viewOf } from "./view.js";
 
-const EVERY = 20_000; // milliseconds
+const EVERY = 20_000; // milliseconds, without the stream of changes
 
 /** @typedef {import("../../accounts.js").Account} Account */
 
@@ -37,7 +38,7 @@ function Mail({ accounts, query }) {
   const folders = useLoad(
     async (signal) => (account ? get(at`/accounts/${account.id}/folders`, {}, signal) : []),
     [view.accountId],
-    { every: EVERY },
+    { on: about("message", view.accountId), every: EVERY },
   );
   const place = placeName(view, folders.data ?? []);
   return html`<${Title}>${`Mail: ${view.q ? "search" : place}`}<//>

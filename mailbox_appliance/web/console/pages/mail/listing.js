@@ -1,13 +1,14 @@
 // @ts-check
-/** One page of messages, polled while it is visible. Only one page is kept. */
+/** One page of messages, kept up to date. Only one page is kept. */
 import { at, whole } from "../../api.js";
+import { about, useChanges } from "../../changes.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../html.js";
 import { to } from "../../router.js";
 import { Badge, Time } from "../../ui/values.js";
 import { count, list, person, straight } from "../../words.js";
 import { requestOf, soughtText, trailOf } from "./view.js";
 
-const EVERY = 10_000; // milliseconds
+const EVERY = 10_000; // milliseconds, without the stream of changes
 const LIMIT = 50;
 
 /**
@@ -64,16 +65,12 @@ export function useListing(view) {
   };
   useEffect(() => {
     void refresh();
-    const again = () => void (document.hidden || latest.current.state.isTurning || refresh());
-    const timer = setInterval(again, EVERY);
-    document.addEventListener("visibilitychange", again);
     return () => {
-      clearInterval(timer);
-      document.removeEventListener("visibilitychange", again);
       latest.current.stop.abort();
       latest.current.isGone = true;
     };
   }, []);
+  useChanges(refresh, { on: about("message", view.accountId), every: EVERY });
 
   /** Change the shown messages before the server responds. @param {(items: Message[]) => Message[]} change */
   const change = (change) => {

@@ -18,12 +18,13 @@ export function Messages({ view, place, accounts, onChanged }) {
   const listing = useListing(view);
   const items = listing.shown?.items ?? [];
   const selection = useSelection(items, listing.number);
-  const [asking, setAsking] = useState(/** @type {"move" | "labels" | null} */ (null));
+  const [asking, setAsking] = useState(/** @type {{what: "move" | "labels", messages: Message[]} | null} */ (null));
   const { act, undo, pending } = useActions(view, listing, selection, onChanged);
   const meant = () =>
     selection.map.size ? [...selection.map.values()] : items.filter((one) => one.id === focusedId());
+  const ask = (/** @type {"move" | "labels"} */ what) => setAsking({ what, messages: meant() }); // the dialog takes the focus
   const list = useRef(/** @type {HTMLElement | null} */ (null));
-  useKeys({ items, meant, act, undo, selection, listing, ask: setAsking });
+  useKeys({ items, meant, act, undo, selection, listing, ask });
   useReturn(listing, list);
   if (!listing.shown)
     return listing.error === undefined ? html`<${Busy} what="the messages" />` : html`<${Refused} of=${listing} />`;
@@ -33,7 +34,7 @@ export function Messages({ view, place, accounts, onChanged }) {
     /** @type {string | undefined} */ where,
   ) => {
     setAsking(null);
-    void act(action, meant(), more, where);
+    void act(action, asking?.messages ?? [], more, where);
   };
   const opened = (/** @type {Message} */ one) => {
     listing.trail.at = one.id;
@@ -44,7 +45,7 @@ export function Messages({ view, place, accounts, onChanged }) {
     <${Refused} of=${listing} />
     ${listing.shown.warnings.map((one) => html`<p key=${one} class="muted"><small>${one}</small></p>`)}
     <${Toolbar} view=${view} listing=${listing} selected=${selection.map} onAll=${selection.toggleAll} isBusy=${pending.size > 0}
-      onAct=${(/** @type {string} */ action) => act(action, meant())} onAsk=${setAsking} />
+      onAct=${(/** @type {string} */ action) => act(action, meant())} onAsk=${ask} />
     ${
       items.length
         ? html`<${Rows} messages=${items} view=${view} selected=${selection.ids} pending=${pending} onSelect=${selection.toggle}
@@ -52,7 +53,7 @@ export function Messages({ view, place, accounts, onChanged }) {
         : html`<${Nothing} view=${view} place=${place} />`
     }
     <${Pager} of=${listing} label="Pages of messages" />
-    ${asking && html`<${asking === "move" ? Move : Labels} messages=${meant()} onClose=${() => setAsking(null)} onChosen=${chosen} />`}
+    ${asking && html`<${asking.what === "move" ? Move : Labels} messages=${asking.messages} onClose=${() => setAsking(null)} onChosen=${chosen} />`}
   </div>`;
 }
 

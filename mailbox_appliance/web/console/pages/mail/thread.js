@@ -1,7 +1,7 @@
 // @ts-check
 /** A conversation, oldest message first. Each message is loaded when it is opened; the last one is open at the start. */
 import { at, get } from "../../api.js";
-import { html, useState } from "../../html.js";
+import { html, useRef, useState } from "../../html.js";
 import { to } from "../../router.js";
 import { Loaded, Pager, usePages } from "../../ui/load.js";
 import { Time, Title } from "../../ui/values.js";
@@ -10,25 +10,37 @@ import { Content, useMessage } from "./content.js";
 import { BackToList, Toolbar } from "./toolbar.js";
 
 const PAGE = 25;
+const EVERY = 20_000; // milliseconds, without the stream of changes
 
 /** @param {{params: Record<string, string>}} props */
-export default function Page({ params: { accountId = "", threadId = "" } }) {
+export default function Page({ params }) {
+  return html`<${Conversation} key=${params.threadId} ...${params} />`;
+}
+
+/** @param {{accountId: string, threadId: string}} props */
+function Conversation({ accountId, threadId }) {
   const path = at`/accounts/${accountId}/threads/${threadId}`;
   const [subject, setSubject] = useState("Conversation");
+  /** The message that is open at the start; not one that arrives later, since opening marks it as read. @type {{current?: string}} */
+  const last = useRef(undefined);
+  const concerns = (/** @type {import("../../changes.js").Change} */ { accountId: where, data }) =>
+    where === accountId && (data.threadId === threadId || pages.data?.items.some((one) => one.id === data.id) === true);
   const pages = usePages(
     async ({ cursor }, signal) => {
       const thread = await get(path, { cursor, limit: PAGE }, signal);
       setSubject(thread.subject || "(no subject)");
+      if (!thread.messages.nextCursor) last.current ??= thread.messages.items.at(-1)?.id;
       return thread.messages;
     },
     [path],
+    { on: concerns, every: EVERY },
   );
   return html`<${BackToList} />
     <${Title}>${subject}<//>
     <${Loaded} of=${pages} what="the conversation">${(/** @type {any} */ { items }) => html`
       ${items.map(
-        (/** @type {any} */ one, /** @type {number} */ index) => html`<${Part} key=${one.id} message=${one}
-        isOpen=${index === items.length - 1 && !pages.next} onGone=${pages.reload} />`,
+        (/** @type {any} */ one) => html`<${Part} key=${one.id} message=${one}
+        isOpen=${one.id === last.current} onGone=${pages.reload} />`,
       )}
     `}<//>
     <${Pager} of=${pages} label="Pages of the conversation" />`;

@@ -2,6 +2,7 @@
 /** The mailboxes of the member; administrators also see the others. */
 import { nameOf } from "../../accounts.js";
 import * as api from "../../api.js";
+import { about } from "../../changes.js";
 import { html } from "../../html.js";
 import { to } from "../../router.js";
 import * as session from "../../session.js";
@@ -13,10 +14,13 @@ import { Condition, PROVIDERS, reaches, State } from "./state.js";
 
 /** @typedef {import("../../accounts.js").Account} Account */
 
-/** Load and poll all mailboxes that the member can see. @param {session.Member | null} member @param {number} every milliseconds */
+/** Load all mailboxes that the member can see, and keep them up to date. @param {session.Member | null} member @param {number} every milliseconds */
 export function useEvery(member, every) {
-  const path = member?.role === "admin" ? "/admin/accounts" : "/accounts";
-  return useLoad((signal) => api.get(path, {}, signal), [path], { every });
+  const isAdmin = member?.role === "admin";
+  const path = isAdmin ? "/admin/accounts" : "/accounts";
+  // Administrators get no events of the mailboxes of others.
+  const how = { on: about("account"), every, seldom: isAdmin ? every : undefined };
+  return useLoad((signal) => api.get(path, {}, signal), [path], how);
 }
 
 export default function Mailboxes() {

@@ -18,6 +18,8 @@ const GROUPS = {
   sync: "Fetching mail",
   remote: "Mail servers",
   store: "Store",
+  events: "Events",
+  webhooks: "Webhooks",
   log: "Log",
   metrics: "Metrics",
   server: "Server",

@@ -1,6 +1,7 @@
 // @ts-check
 /** Charts of sent and received messages over time (bars in SVG, with the same numbers as a table), and the cards. */
 import { get } from "../../api.js";
+import { about } from "../../changes.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { to } from "../../router.js";
 import { useShared } from "../../shared.js";
@@ -134,7 +135,10 @@ export function Card({ title, children }) {
 }
 
 export function BackupAge() {
-  const loading = useCard((signal) => get("/admin/backups", { limit: 1 }, signal), [], { every: 60_000 });
+  const loading = useCard((signal) => get("/admin/backups", { limit: 1 }, signal), [], {
+    on: about("backup"),
+    every: 60_000,
+  });
   return html`<${Card} title="Newest backup">
     <${Loaded} of=${loading} what="backups">${(/** @type {{items: any[]}} */ { items: [newest] }) =>
       newest

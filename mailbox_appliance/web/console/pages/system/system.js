@@ -1,6 +1,7 @@
 // @ts-check
 /** The system page: warnings, mailboxes, deliveries and the store; administrators see more. */
 import * as api from "../../api.js";
+import { about } from "../../changes.js";
 import { html, useEffect, useState } from "../../html.js";
 import { to } from "../../router.js";
 import * as session from "../../session.js";
@@ -93,7 +94,11 @@ const EVERY = 10_000; // milliseconds
 /** @param {{status: import("../../status.js").Status, isAdmin: boolean}} props */
 function Mailboxes({ status, isAdmin }) {
   const path = isAdmin ? "/admin/accounts" : "/accounts";
-  const loading = useCard((signal) => api.get(path, undefined, signal), [path], { every: EVERY });
+  const loading = useCard((signal) => api.get(path, undefined, signal), [path], {
+    on: about("account"),
+    every: EVERY,
+    seldom: isAdmin ? EVERY : undefined, // administrators get no events of the mailboxes of others
+  });
   const progress = new Map(status.accounts.map((one) => [one.id, one.progress]));
   return html`<section aria-labelledby="mailboxes">
     <h2 id="mailboxes">Mailboxes</h2>
