@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from mailbox_appliance.model.sync import MessageState, StateChange
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.connected import ConnectedMailbox
 from tests.operations.filled import FilledMailbox, add_key, add_member, letter
@@ -205,3 +206,15 @@ def test_an_undo_that_is_asked_for_in_a_wrong_way(checked_client: CheckedClient,
     for body, place in WRONG_UNDOS:
         answer = checked_client.ask("POST", f"{path(filled)}/undo", body)
         assert (answer.refusal, answer.places) == ((400, "invalid_request"), [place]), body
+
+
+def test_a_token_stays_valid_if_nothing_was_restored(checked_client: CheckedClient, filled: FilledMailbox) -> None:
+    store, ada = checked_client.appliance.store, checked_client.member["id"]
+    (one,) = filled.deliver(letter("one"))
+    folder = store.mailbox_writer.locate(filled.id, [one])[one].folder.id
+    states = MessageState(folder, frozenset()), MessageState(folder, frozenset({"\\Flagged"}))
+    token = store.undo.add(filled.id, ada, "star", [StateChange(*states, (one,))]).token
+    for _ in range(2):
+        answer = checked_client.ask("POST", f"{path(filled)}/undo", {"token": token})
+        assert (answer.refusal, answer.places) == ((503, "provider_unavailable"), ["imap"])
+    assert not store.undo.get(token, filled.id, ada).is_used
