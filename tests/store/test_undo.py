@@ -10,10 +10,9 @@ from mailbox_appliance.errors import UndoUnknown, UndoUsed
 from mailbox_appliance.model.sync import MessageState, StateChange
 from mailbox_appliance.security.tokens import is_well_formed
 from mailbox_appliance.store import undo
-from mailbox_appliance.store.restore.merge import merge_nothing
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
-from tests.store.restored import People, populate
+from tests.store.restored import People, Restoring, populate
 
 CHANGES = (
     StateChange(
@@ -114,10 +113,16 @@ def test_a_used_token_stays_used_when_the_process_dies(
     again.close()
 
 
-def test_a_restore_drops_all_tokens(store: Store, people: People, clock: FakeClock) -> None:
-    store.undo.add(people.box, people.ada, "archive", CHANGES)
-    merge_nothing(store.database, clock.now())
-    assert count(store) == 0
+@pytest.mark.parametrize("with_present", [True, False])
+def test_a_restore_drops_all_tokens(tmp_path: Path, with_present: bool) -> None:
+    restoring = Restoring(tmp_path)
+
+    def act(store: Store, people: People, _clock: FakeClock) -> None:
+        store.undo.add(people.box, people.ada, "archive", CHANGES)
+
+    restored, _ = restoring.run(act, act, with_present=with_present)
+    assert count(restored) == 0
+    restoring.close()
 
 
 def test_tokens_go_with_their_member(store: Store, people: People) -> None:
