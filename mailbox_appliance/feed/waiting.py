@@ -61,7 +61,7 @@ class Subscription:
 
     @property
     def rights(self) -> tuple[object, ...]:
-        """What decides about what `check` returns: readers with the same need one check."""
+        """The input of `check`: readers with the same input share one check."""
         return self.found.kind, self.found.id, self.is_private, self.types, self.account_ids
 
     def check(self) -> "Rights | None":
@@ -230,7 +230,7 @@ class WaitingReaders:
             reader.end()
 
     def _leave_time(self, spent: float) -> None:
-        """Let other threads run for as long as readers were told. While changes come faster, more are told at once."""
+        """Let other threads run for as long as this one has worked. Changes that come faster are sent together."""
         if spent > 0.001:
             time.sleep(min(spent, _MOST_PAUSE))
 
@@ -293,7 +293,7 @@ class WaitingReaders:
             over += [reader for reader in readers if not reader.tell(batch)]
             if read < end:
                 self._woken.set()
-        self._end(over)  # when all have been told: it makes work for other threads
+        self._end(over)  # after all got their events: it makes work for other threads
 
     def _tick_all(self, now: float) -> None:
         self._end([reader for reader in self.list() if not reader.tick(now)])

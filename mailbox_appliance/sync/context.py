@@ -74,6 +74,11 @@ class StopSignal:
         if self._stopping.is_set():
             raise Stopped
 
+    def wait(self, seconds: float) -> None:
+        """Wait so long. Raises Stopped if sync is asked to stop, also meanwhile."""
+        if self._stopping.wait(seconds):
+            raise Stopped
+
     def cut(self) -> bool:
         """Cut the connection, so that no thread waits for a silent server.
 

@@ -327,10 +327,14 @@ class FolderSync:
         if self._session.has_gone or (has_labels and is_whole):
             self.reattach(batch)
         # In the first sync of a large folder, this would search for every copy of a message.
-        if batch.messages and not has_labels and (is_whole or is_settled(self._stored)):
-            sightings = list(map(_make_sighting, batch.messages))
-            batch.origins = self._session.store.mailbox_writer.find_other_folders(self.folder, sightings)
+        if not has_labels and (is_whole or is_settled(self._stored)):
+            self.find_origins(batch)
         return batch
+
+    def find_origins(self, batch: HeaderBatch) -> None:
+        """Note the other folders that have messages of a batch now, in the store."""
+        sightings = list(map(_make_sighting, batch.messages))
+        batch.origins = self._session.store.mailbox_writer.find_other_folders(self.folder, sightings)
 
     # --- a first sync from a quick server ---
 

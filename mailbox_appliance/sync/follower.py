@@ -25,7 +25,7 @@ from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.sync.backlog import Backlog
 from mailbox_appliance.sync.context import SyncSession
-from mailbox_appliance.sync.folder import FolderSync
+from mailbox_appliance.sync.folder import FolderSync, HeaderBatch
 
 # --- The folders of a mailbox: which are followed, and which is home ---
 #
@@ -197,6 +197,8 @@ log = logging.getLogger(__name__)
 
 #: A folder that was refused for this many seconds no longer delays other work.
 LONGEST_REFUSAL = 3600.0
+#: For so long a message may be in two folders while a server moves it.
+MOVING_SECONDS = 0.2
 
 #: The purpose of a round: to find all changes, or only to find messages that moved.
 Round = Literal["everything", "arrivals"]
@@ -362,10 +364,20 @@ class Follower:
         batch = folder.fetch_batch()
         if batch is None:
             return
-        if batch.origins and self._catch_up_origins(batch.origins):
-            folder.reattach(batch)
+        self._recognize_moves(folder, batch)
         if (added := folder.store_batch(batch)) > 0:
             self._backlog.add([folder], added)
+
+    def _recognize_moves(self, folder: FolderSync, batch: HeaderBatch) -> None:
+        """Remove messages from a batch that moved here. One that stays in another folder for a moment is a copy."""
+        for is_last in (False, True):
+            if batch.origins and self._catch_up_origins(batch.origins):
+                folder.reattach(batch)
+                folder.find_origins(batch)
+            if is_last or not batch.origins:
+                return
+            # Seen in practice: a server that shows a message in both folders while it moves it.
+            self._session.stop.wait(MOVING_SECONDS)
 
     def _check_labels(self) -> None:
         """Request a new folder list if a message has a label that no folder shows, such as one created just now."""

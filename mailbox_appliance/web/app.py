@@ -201,7 +201,7 @@ class App:
         return headers
 
     def _hold(self, appliance: Appliance, environ: Environ, template: str, response: Response) -> bool:
-        """Let a request wait for events if its response says so. Returns whether it was set aside.
+        """Let a request wait for events if its response requires it. Returns whether it was set aside.
 
         A response that is kept open is started all the same. Raises ReadersBusy if too many wait.
         """

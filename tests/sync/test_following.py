@@ -9,7 +9,7 @@ from mailbox_appliance.model.sync import FolderState, ListedFolder, MirroredFold
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.sync import backlog, folder
+from mailbox_appliance.sync import backlog, folder, follower
 from tests.servers.dovecot import MailServer
 from tests.servers.fault_proxy import FaultProxy
 from tests.sync.mirrored import Mirror, connection_to, source
@@ -50,6 +50,25 @@ def test_flags_moves_and_deletions_follow_and_ids_stay(mail_server: MailServer, 
         mail_server.doveadm("move", "-u", user, "INBOX", "mailbox", "Archive", "subject", "m2")
         mirror.wait_until_equal(mail_server, user)
         assert mirror.ids("INBOX")["m2"] == before["m2"]
+
+
+def test_a_message_that_is_in_both_folders_while_it_moves_keeps_its_id(
+    mail_server: MailServer, store: Store, user: str, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "MOVING_SECONDS", 2.0)
+    opened = r"(SELECT|EXAMINE) .*"
+    mail_server.deliver(user, source("moves"), source("stays"))
+    mirror = Mirror(store, connection_to(mail_server, user, proxy.port), sync__poll_interval=600)
+    with mirror.running():
+        before, archive, inbox = mirror.ids(), proxy.count(f"{opened}Archive"), proxy.count(f"{opened}INBOX")
+        mail_server.doveadm("copy", "-u", user, "Archive", "mailbox", "INBOX", "all")
+        mirror.wake()
+        mirror.wait_for(lambda: proxy.count(f"{opened}Archive") > archive, "a look at the new place")
+        mirror.wait_for(lambda: proxy.count(f"{opened}INBOX") > inbox, "a look at the old place")
+        mail_server.doveadm("expunge", "-u", user, "mailbox", "INBOX", "subject", "moves")
+        mirror.wait_until_equal(mail_server, user)
+        assert mirror.ids("Archive")["moves"] == before["moves"]
+        assert mirror.ids("INBOX") == {"stays": before["stays"]}
 
 
 def test_folders_in_another_order_are_the_same_folders(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -688,7 +688,7 @@ class HttpConnection(HTTPChannel):
         """Whether the loop should wait for data from the client.
 
         While a request is held, this is how the loop learns that the client has disconnected. One further request may
-        arrive meanwhile.
+        arrive in that time.
         """
         if self.held and len(self.requests) == 1:
             return not (self.will_close or self.close_when_flushed or self.total_outbufs_len)

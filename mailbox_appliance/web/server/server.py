@@ -343,7 +343,7 @@ class HttpListener(TcpWSGIServer):
         super().add_task(task)
 
     def ask(self, channel: HttpConnection, *, wakes: bool = True) -> None:
-        """Make the loop ask a connection whether it wants to read or write, after a thread that is no worker changed
+        """Make the loop ask a connection whether it wants to read or write, after a thread other than a worker changed
         that.
 
         `wakes`: whether to wake the loop for it.

@@ -31,7 +31,7 @@ class TaskQueue:
     run at once. Further slow requests wait without occupying a worker, while newer requests of other kinds are
     answered.
 
-    Requests for events come in bursts, as an event is told to all who wait, and each asks for the next one. So requests
+    Requests for events come in bursts: an event goes to all who wait, and each asks for the next one. So requests
     of other kinds go first; after `_MOST_AHEAD` of them, one for events is next.
     """
 
