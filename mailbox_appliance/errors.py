@@ -222,6 +222,12 @@ class NothingToRemove(NotFound):
     """There is no {what} to remove."""
 
 
+class UndoUnknown(NotFound):
+    """This undo token is not valid for this mailbox and member, or it has expired. A token is valid for 24 hours."""
+
+    changed_nothing = True
+
+
 class LinkOver(NotFound):
     """This download link is not valid or has expired. A link is valid for 5 minutes: request a new one."""
 
@@ -260,6 +266,12 @@ class DraftSent(Conflict):
 
 class BeingDecided(Conflict):
     """Another request is using this draft or this idempotency key right now. Try again in a few seconds."""
+
+
+class UndoUsed(Conflict):
+    """This undo token was already used. An action can be undone once."""
+
+    changed_nothing = True
 
 
 class NotWaiting(Conflict):

@@ -213,7 +213,7 @@ def check(answer: Answer, method: str, path: str) -> None:
 def _check_envelope(answer: Answer) -> None:
     body = answer.body
     if answer.status < 400:
-        assert body.keys() == {"data"} | ({"warnings"} & body.keys())
+        assert body.keys() == {"data"} | ({"warnings", "undo"} & body.keys())
         assert body.get("warnings", ["there"]), "empty warnings are left out"
         return
     error = body["error"]

@@ -54,6 +54,7 @@ _EXAMPLES: dict[str, str] = {
     "emails delete": f"emails delete {_MESSAGE}",
     "emails move": f"emails move {_MESSAGE} --folder Invoices",
     "emails label": f"emails label {_MESSAGE} --add work",
+    "emails undo": "emails undo mbxu_6Jw3F9sK1vR8tQ2xN7cB5dLm",
     "threads get": "threads get thr_01jb2c3d4e5f6g7h8j9k0m1n2p --format table",
     "labels list": "labels list --account ada@example.org",
     "attachments": f"attachments download {_MESSAGE} att_01jb2c3d4e5f6g7h8j9k0m1n2p",

@@ -38,7 +38,7 @@ class FileLink:
 @dataclass(frozen=True)
 class ToolResult:
     """The result of a tool: a text for AI models, and `structured`, which is `{data, untrusted, warnings?,
-    nextCursor?}`.
+    nextCursor?, undo?}`.
 
     An error has no structured content. `content`: a small file as base64, if the caller requested it.
     """

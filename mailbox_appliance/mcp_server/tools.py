@@ -48,7 +48,9 @@ def _tool(
         help=help_,
         handler=lambda asked, given: act(asked, form.read(given)),
         input=lambda: arguments.input_schema(form),
-        output=lambda: arguments.output_schema(form.operation.result, more=more, is_cut=is_cut),
+        output=lambda: arguments.output_schema(
+            form.operation.result, more=more, is_cut=is_cut, is_undoable=form.operation.is_undoable
+        ),
         other_operations=(*also, *([form.all_accounts_operation] if form.all_accounts_operation is not None else [])),
         **_KIND_HINTS[kind],
     )
@@ -231,7 +233,17 @@ TOOLS: tuple[Tool, ...] = (
         write_tools.modify_emails,
         "takes",
         "Apply one action to up to 100 messages: mark as read, star, archive, trash, move, label or delete. Returns a"
-        " result for each message. Check `uncertainIds` before you repeat anything.",
+        " result for each message, and a token for undo_action. Check `uncertainIds` before you repeat anything.",
+    ),
+    _tool(
+        "undo_action",
+        "Undo a change of emails",
+        ToolInput(actions.undo_action, "POST /accounts/{accountId}/messages/actions/undo"),
+        write_tools.undo_action,
+        "cancels",
+        "Undo a modify_emails call, once and within 24 hours. Pass the token that it returned in `undo`. Restores the"
+        " flags, labels and folders of those messages that nobody has changed since. A permanent deletion cannot be"
+        " undone.",
     ),
     _tool(
         "list_changes",

@@ -17,7 +17,7 @@ from mailbox_appliance.mcp_server.limits import (
 )
 from mailbox_appliance.mcp_server.render import Presentation, present
 from mailbox_appliance.mcp_server.tool import CallContext, ToolResult
-from mailbox_appliance.model.deliveries import Delivery, LegacySendResult
+from mailbox_appliance.model.deliveries import Delivery, LegacySendResult, UndoableResult
 from mailbox_appliance.operations import sending
 
 PREVIEW_INPUT = ToolInput(sending.preview, "POST /accounts/{accountId}/send/preview", own_arguments=(LIST_OFFSET,))
@@ -132,6 +132,12 @@ def action_status_text(data: Any) -> str:
     return " ".join(told)
 
 
+def undo_status_text(data: Any) -> str:
+    """Return the result of an undo in words."""
+    told = action_status_text(data)
+    return f"{told} The code `changed` means that somebody has changed the message since." if data["failed"] else told
+
+
 def _queued_status_text(data: Any) -> str:
     cancel = (
         f" To cancel it, call cancel_scheduled_email with scheduleId {data['scheduleId']}."
@@ -160,7 +166,18 @@ def modify_emails(asked: CallContext, given: ToolRequest) -> ToolResult:
     whole = to_json_data(answer.data)
     data, cuts = _keep_fitting_ids(whole)
     about = action_status_text(whole)  # of all messages, even if not all are shown
-    return present(Presentation(data, "modify_emails", about, warnings=answer.warnings, notes=cuts))
+    offer = to_json_data(answer.undo) if isinstance(answer, UndoableResult) and answer.undo is not None else None
+    if offer is not None:
+        about += f" To undo it, call undo_action with token {offer['token']} before {offer['expiresAt']}."
+    shown = Presentation(data, "modify_emails", about, warnings=answer.warnings, notes=cuts, undo=offer)
+    return present(shown)
+
+
+def undo_action(asked: CallContext, given: ToolRequest) -> ToolResult:
+    """Undo an action on many messages."""
+    whole = to_json_data(given.call(asked).data)
+    data, cuts = _keep_fitting_ids(whole)
+    return present(Presentation(data, "undo_action", undo_status_text(whole), notes=cuts))
 
 
 def _keep_fitting_ids(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

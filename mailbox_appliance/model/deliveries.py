@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from mailbox_appliance.model.base import Count, T, Timestamp, Wire
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.messages import Address, ComposedMessage, Envelope, ParsedMessage
+from mailbox_appliance.model.messages import Address, ComposedMessage, Envelope, ParsedMessage, UndoOffer
 from mailbox_appliance.model.sync import MessageIdentity, MirroredFolder
 
 DeliveryKind = Literal["send", "forward", "scheduled"]
@@ -136,6 +136,12 @@ class OperationResult(Struct, Generic[T], frozen=True):
     status: int | None = None
     #: What the interface may wait for before it asks again: an `EventWait`. None: the result is final.
     waits_for: object | None = None
+
+
+class UndoableResult(OperationResult[T], Generic[T], frozen=True):
+    """The result of an operation that can be undone. `undo`: beside the data; None if nothing can be undone."""
+
+    undo: UndoOffer | None = None
 
 
 class ScheduledSend(Wire, frozen=True, kw_only=True):

@@ -270,6 +270,17 @@ class MessageActionResult(Wire, frozen=True, kw_only=True):
     uncertain_ids: tuple[str, ...]
 
 
+class UndoOffer(Wire, frozen=True, kw_only=True):
+    """The token that undoes an action, once, until it expires. It is shown only once.
+
+    - token: The token, for `POST /accounts/{accountId}/messages/actions/undo`.
+    - expires_at: When the token expires.
+    """
+
+    token: str
+    expires_at: Timestamp
+
+
 class Thread(Wire, frozen=True, kw_only=True):
     """A conversation.
 

@@ -1,20 +1,24 @@
-"""Bulk actions: one action on many messages, applied at their mail server first, then in the store."""
+"""Bulk actions: one action on many messages, applied at their mail server first, then in the store; and their undo."""
 
-from typing import Annotated, get_args
+from itertools import chain
+from typing import Annotated, cast, get_args
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Invalid, Unsupported
-from mailbox_appliance.mailbox import actions
+from mailbox_appliance.errors import Invalid, UndoUsed, Unsupported
+from mailbox_appliance.mailbox import actions, undo
 from mailbox_appliance.mailbox.bulk import Action, MessageAction
 from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.base import Input
+from mailbox_appliance.model.deliveries import UndoableResult
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.messages import MessageActionResult
 from mailbox_appliance.model.sync import MirroredFolder
 from mailbox_appliance.operations.operation import Caller, operation
+from mailbox_appliance.permissions import require_capability
 from mailbox_appliance.remote.errors import RemoteFault
 
 MAX_MESSAGES, MAX_LABELS = 100, 100
@@ -74,10 +78,10 @@ def _needed_capability(body: object) -> Capability | None:
 )
 def perform(
     appliance: Appliance,
-    caller: Caller,  # noqa: ARG001 - rights were checked
+    caller: Caller,
     account: Account,
     request: MessageActionRequest,
-) -> MessageActionResult:
+) -> UndoableResult[MessageActionResult]:
     """Apply an action to messages.
 
     Returns a result for each message. A message that is already in the requested state counts as succeeded. Each
@@ -90,6 +94,8 @@ def perform(
     - `delete` is permanent.
     - Labels are IMAP keywords (RFC 9051 2.3.2). With Gmail labels, `archive` removes a message from the inbox, and
       `move` to a label also adds that label.
+    - `undo`, beside `data`, has a token that undoes the action, for 24 hours. It is absent if the action changed no
+      message, and for `delete`. Messages in `uncertainIds` are not part of it.
     """
     distinct = tuple(dict.fromkeys(request.message_ids))
     if len(distinct) > MAX_MESSAGES:
@@ -98,9 +104,12 @@ def perform(
         request.action, distinct, _find_target_folder(appliance, account, request), _read_labels(account, request)
     )
     try:
-        return actions.perform(appliance.connections, appliance.store, appliance.events, account.id, wanted)
+        outcomes = actions.perform(appliance.connections, appliance.store, appliance.events, account.id, wanted)
     except RemoteFault as fault:
         raise problem_of(fault) from fault
+    changes = outcomes.changes()
+    offer = appliance.store.undo.add(account.id, caller.member.id, request.action, changes) if changes else None
+    return UndoableResult(outcomes.result(), undo=offer)
 
 
 def _find_target_folder(appliance: Appliance, account: Account, request: MessageActionRequest) -> MirroredFolder | None:
@@ -123,3 +132,49 @@ def _read_labels(account: Account, request: MessageActionRequest) -> tuple[str, 
     if not account.capabilities.labels:
         raise Unsupported(reason="its server does not support keywords, so there are no labels.")
     return tuple({label.lower(): label for label in request.labels}.values())
+
+
+# --- Undo ---
+
+
+class UndoRequest(Input, frozen=True, kw_only=True):
+    """The action to undo.
+
+    - token: The token that the action returned in `undo`.
+    """
+
+    token: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+@operation(needs=(Capability.MAIL_ORGANIZE, Capability.MAIL_TRASH), asks_servers=True)
+def undo_action(appliance: Appliance, caller: Caller, account: Account, request: UndoRequest) -> MessageActionResult:
+    """Undo an action on messages.
+
+    Restores the flags, labels and folder of each message that the action changed and that is still as the action left
+    it. Returns a result for each of these messages, with the action `undo`.
+
+    - A message that was changed since, by any client, stays as it is and fails with the code `changed`.
+    - A token is valid once, for 24 hours, in its mailbox and for the member who requested the action. It stays valid if
+      the mail server is unavailable and nothing was restored.
+    - Requires what the action requires: `mail.trash` for `trash` and `untrash`, otherwise `mail.organize`.
+    """
+    found = appliance.store.undo.get(request.token, account.id, caller.member.id)
+    action = cast("Action", found.action)
+    require_capability(caller.capabilities, (_CAPABILITY_OF_ACTION[action],))
+    if found.is_used:
+        raise UndoUsed
+    appliance.store.undo.use(found)
+    wanted = MessageAction(action, tuple(chain.from_iterable(change.message_ids for change in found.changes)))
+    try:
+        outcomes = undo.undo(
+            appliance.connections, appliance.store, appliance.events, account.id, wanted, found.changes
+        )
+    except RemoteFault as fault:
+        appliance.store.undo.give_back(found)
+        raise problem_of(fault) from fault
+    result = outcomes.result()
+    if not (result.succeeded_ids or result.uncertain_ids) and any(
+        failed.code == "provider_unavailable" for failed in result.failed
+    ):
+        appliance.store.undo.give_back(found)
+    return msgspec.structs.replace(result, action="undo")

@@ -36,7 +36,7 @@ from mailbox_appliance.errors import (
 from mailbox_appliance.events import LargeWorkEnded
 from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.deliveries import OperationResult, UndoableResult
 from mailbox_appliance.model.members import MAIL_CAPABILITIES, Capability, Member, Role
 from mailbox_appliance.operations.decoding import (
     Parameter,
@@ -344,7 +344,10 @@ class Operation(Generic[P, R]):
             each in MAIL_CAPABILITIES and each is not Capability.MAIL_SEND for each in rights.needs
         )
         hints = get_type_hints(function, include_extras=True)
-        self.result = _result_type(hints.pop("return"))
+        returned = hints.pop("return")
+        self.result = _result_type(returned)
+        #: Whether the result may come with a token that undoes it.
+        self.is_undoable = get_origin(returned) is UndoableResult
         self.account: str | None = None
         self.body: Parameter | None = None
         self.request_hash: str | None = None
@@ -488,7 +491,7 @@ def operation(
 
 
 def _result_type(annotation: Any) -> Any:
-    return get_args(annotation)[0] if get_origin(annotation) is OperationResult else annotation
+    return get_args(annotation)[0] if get_origin(annotation) in (OperationResult, UndoableResult) else annotation
 
 
 def _locate_details(problem: Invalid, places: Mapping[str, str]) -> None:

@@ -62,6 +62,7 @@ from mailbox_appliance.store.restore import pending, swap
 from mailbox_appliance.store.schedule import DeliverySchedule, SentCopies
 from mailbox_appliance.store.schema import restore_triggers
 from mailbox_appliance.store.tables import SETTINGS
+from mailbox_appliance.store.undo import UndoTokens
 from mailbox_appliance.store.webhooks import Webhooks
 from mailbox_appliance.system import ownership
 from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
@@ -109,6 +110,7 @@ class Store:
         self.legacy_keys = LegacyIdempotencyKeys(database, clock)
         self.changes = Changes(database)
         self.webhooks = Webhooks(database, clock)
+        self.undo = UndoTokens(database, clock)
         self.cleaner = StoreCleaner(database, clock, self.part_cache, self.changes)
         self.backups = Backups(folder, database, key, key_file, clock)
 

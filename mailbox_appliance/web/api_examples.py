@@ -8,6 +8,7 @@ from typing import Any
 
 _ID = "01kf8m2r4t6v8x0z2b4d6f8h0j"
 _ACCOUNT, _MESSAGE, _THREAD, _DELIVERY = f"acc_{_ID}", f"msg_{_ID}", f"thr_{_ID}", f"dlv_{_ID}"
+_UNDO_TOKEN = "mbxu_6Jw3F9sK1vR8tQ2xN7cB5dLm"  # noqa: S105 - an example
 _ADA, _MEMBER, _SESSION, _KEY = "ada@example.org", f"mem_{_ID}", f"ses_{_ID}", f"key_{_ID}"
 _EARLIER, _NOW, _LATER = "2026-03-01T08:00:00.000Z", "2026-03-04T05:06:07.000Z", "2026-03-11T05:06:07.000Z"
 _PASSWORD = "correct horse battery staple"  # noqa: S105 - an example
@@ -268,6 +269,7 @@ TYPES: dict[str, Any] = {
     },
     "Thread": {"id": _THREAD, "subject": "The difference engine", "messages": {"items": [_LISTED], "nextCursor": None}},
     "MessageActionResult": {"action": "markRead", "succeededIds": [_MESSAGE], "failed": [], "uncertainIds": []},
+    "UndoOffer": {"token": _UNDO_TOKEN, "expiresAt": "2026-03-05T10:00:00.000Z"},
     "Delivery": _DELIVERY_VALUE,
     "SendPreview": {
         "accountId": _ACCOUNT,
@@ -380,6 +382,7 @@ TYPES: dict[str, Any] = {
 STREAM_EXAMPLE = f"id: {_POSITION}\nevent: message.created\ndata: {json.dumps(_EVENT)}\n\n"
 #: By the name of the operation, whose response differs from the example of its type.
 RESPONSES: dict[str, Any] = {
+    "undoMessageAction": {"action": "undo", "succeededIds": [_MESSAGE], "failed": [], "uncertainIds": []},
     "createMemberApiKey": {
         "apiKey": {
             **_KEY_VALUE,
@@ -481,6 +484,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "mapFolders": {"archive": "Archive/2026"},
     "setOAuthApp": {"clientId": "123456789.apps.googleusercontent.com", "clientSecret": "GOCSPX-example"},
     "applyMessageAction": {"messageIds": [_MESSAGE], "action": "markRead"},
+    "undoMessageAction": {"token": _UNDO_TOKEN},
     "createDraft": _ANSWER,
     "updateDraft": _ANSWER,
     "sendEmail": _OUTGOING,

@@ -33,8 +33,8 @@ from mailbox_appliance.errors import (
 from mailbox_appliance.feed.waiting import EventStream, EventWait
 from mailbox_appliance.model.base import encode_own_text
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.deliveries import OperationResult
-from mailbox_appliance.model.messages import Download
+from mailbox_appliance.model.deliveries import OperationResult, UndoableResult
+from mailbox_appliance.model.messages import Download, UndoOffer
 from mailbox_appliance.operations.decoding import HEADERS
 from mailbox_appliance.operations.operation import Origin, Request
 from mailbox_appliance.settings import Settings
@@ -233,6 +233,7 @@ class Response(msgspec.Struct, frozen=True):
 class _SuccessEnvelope(msgspec.Struct, frozen=True, omit_defaults=True):
     data: Any
     warnings: tuple[str, ...] = ()
+    undo: UndoOffer | None = None
 
 
 EVENT_STREAM = "text/event-stream"
@@ -243,15 +244,16 @@ _encoder = msgspec.json.Encoder(enc_hook=encode_own_text)
 
 
 def success(status: int, answer: OperationResult[Any]) -> Response:
-    """Return the response for the result of an operation: `{"data": ..., "warnings"?: [...]}`, or a file for a
-    Download.
+    """Return the response for the result of an operation: `{"data": ..., "warnings"?: [...], "undo"?: {...}}`, or a
+    file for a Download.
     """
     if isinstance(answer.data, Download):
         return _download(status, answer.data)
     if isinstance(answer.data, EventStream):
         return Response(status, b"", _UNBUFFERED, EVENT_STREAM, events=answer.data)
     headers = ((REPLAYED, "true"),) if answer.is_replayed else ()
-    body = _encoder.encode(_SuccessEnvelope(answer.data, answer.warnings))
+    offer = answer.undo if isinstance(answer, UndoableResult) else None
+    body = _encoder.encode(_SuccessEnvelope(answer.data, answer.warnings, offer))
     waits_for = answer.waits_for if isinstance(answer.waits_for, EventWait) else None
     return Response(status, body, headers, waits_for=waits_for)
 

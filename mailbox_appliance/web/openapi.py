@@ -12,7 +12,7 @@ from mailbox_appliance.feed.events import EVENT_DATA
 from mailbox_appliance.feed.waiting import EventStream
 from mailbox_appliance.model.base import DESCRIBED_FIELD, Deletion, Input, Page, Wire
 from mailbox_appliance.model.deliveries import LegacySendResult
-from mailbox_appliance.model.messages import Download
+from mailbox_appliance.model.messages import Download, UndoOffer
 from mailbox_appliance.operations.decoding import HEADERS, body_types
 from mailbox_appliance.operations.operation import MIB, Access, Operation
 from mailbox_appliance.version import __version__
@@ -73,7 +73,7 @@ def describe() -> bytes:
 
 
 def _types() -> tuple[Any, ...]:
-    found: dict[Any, None] = dict.fromkeys((ErrorResponse, *EVENT_DATA))
+    found: dict[Any, None] = dict.fromkeys((ErrorResponse, UndoOffer, *EVENT_DATA))
     for route in ROUTES:
         operation = route.operation
         if operation.result not in (Download, EventStream):
@@ -272,12 +272,17 @@ def _one_of(choices: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _success(route: Route, schema_of: dict[Any, Any], example: Any) -> dict[str, Any]:
     results = _results(route.operation)
+    shown = {"data": example}
+    more = {}
+    if route.operation.is_undoable:
+        shown["undo"] = api_examples.TYPES[UndoOffer.__name__]
+        more["undo"] = schema_of[UndoOffer]
     described: dict[str, Any] = {
         "headers": {**_REQUEST_ID},
         "content": {
             "application/json": {
-                "schema": _envelope(_one_of([schema_of[result] for result in results])),
-                "example": {"data": example},
+                "schema": _envelope(_one_of([schema_of[result] for result in results]), more),
+                "example": shown,
             }
         },
     }
@@ -287,13 +292,14 @@ def _success(route: Route, schema_of: dict[Any, Any], example: Any) -> dict[str,
     return described
 
 
-def _envelope(data: dict[str, Any]) -> dict[str, Any]:
+def _envelope(data: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """`more`: schemas of further fields, which may be absent."""
     if data.get("type") in ("array", "object", "null"):
         data = data | {"description": "The result."}
     warnings = {"type": "array", "items": {"type": "string"}, "description": "Warnings for people; absent if none."}
     return {
         "type": "object",
-        "properties": {"data": data, "warnings": warnings},
+        "properties": {"data": data, "warnings": warnings, **more},
         "required": ["data"],
         "additionalProperties": False,
     }

@@ -145,6 +145,7 @@ TAGS: tuple[tuple[str, str, str], ...] = (
         (
             "listAllMessages listMessages getMessage getMessageBody downloadRawMessage downloadAttachment"
             " createDownloadLink downloadLinkedFile getThread applyMessageAction"
+            " undoMessageAction"
         ),
     ),
     (

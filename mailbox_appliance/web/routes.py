@@ -172,6 +172,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/downloads/{token}", "downloadLinkedFile", contents.download, MAIL - {401}, media="*/*"),
     Route("GET", "/accounts/{accountId}/threads/{threadId}", "getThread", messages.get_thread, MAIL),
     Route("POST", "/accounts/{accountId}/messages/actions", "applyMessageAction", actions.perform, MAIL),
+    Route("POST", "/accounts/{accountId}/messages/actions/undo", "undoMessageAction", actions.undo_action, MAIL),
     Route("GET", "/accounts/{accountId}/drafts", "listDrafts", drafts.list_drafts, MAIL),
     Route("POST", "/accounts/{accountId}/drafts", "createDraft", drafts.create_draft, MAIL | {413}, success=201),
     Route("GET", "/accounts/{accountId}/drafts/{draftId}", "getDraft", drafts.get_draft, MAIL),

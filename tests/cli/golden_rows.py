@@ -110,6 +110,7 @@ CHANGING = (
     _action("untrash",            "heap8"),
     _action("move",               "heap9", " --folder spam"),
     _action("label",              "heap10", " --add work"),
+    Row("emails undo",            f"{{undo}} {HERE}",                    f"mbxu_unknown {HERE}", make.undo),
     Row("emails delete",          f"{{any}} {HERE}",                     f"msg_unknown {HERE}", make.message_to_lose),
     Row("drafts create",          SEND,                                  "--to nobody"),
     Row("drafts update",          f"{{draft}} {SEND}",                   f"msg_unknown {SEND}"),

@@ -5,7 +5,7 @@ Words in braces are values of the path. Whatever else is asked for is there so t
 
 from dataclasses import dataclass
 
-from tests.doors.rights import ACTIONS, BOX, KEY, MEMBER, MESSAGE, OPERATION
+from tests.doors.rights import ACTIONS, BOX, KEY, MEMBER, MESSAGE, OPERATION, UNDO
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,7 @@ LINES: tuple[Line, ...] = (
     _action("move m --folder f",  "move"),
     _action("label m --add l",    "addLabels"),
     _action("label m --remove l", "removeLabels"),
+    _line(f"emails undo t {IN}",                                      UNDO),
     _line(f"attachments download {{messageId}} {{attachmentId}} {IN}", f"GET {MESSAGE}/attachments/{{attachmentId}}"),
     _line(f"attachments link {{messageId}} {{attachmentId}} {IN}",
           f"POST {MESSAGE}/attachments/{{attachmentId}}/download-link"),

@@ -16,7 +16,7 @@ from mailbox_appliance.mcp_server.http import McpEndpoint
 from mailbox_appliance.mcp_server.tools import TOOLS
 from mailbox_appliance.web.app import App
 from tests.doors.people import HERE, Aim, Credential, Origin
-from tests.doors.rights import ACTIONS, BOX, MESSAGE, OPERATION, RIGHTS
+from tests.doors.rights import ACTIONS, BOX, MESSAGE, OPERATION, RIGHTS, UNDO
 from tests.doors.verdicts import NONSENSE, Verdict
 
 #: Who answers: HTTP before any message is read, or the tool.
@@ -85,6 +85,7 @@ ROWS: tuple[Row, ...] = (
     Row("cancel_scheduled_email", f"DELETE {BOX}/scheduled/{{scheduleId}}"),
     Row("list_changes",           "GET /events"),
     *_actions(),
+    Row("undo_action",            UNDO),
 )
 # fmt: on
 

@@ -131,6 +131,7 @@ OPERATION = f"{BOX}/delivery-operations/{{operationId}}"
 MEMBER, KEY = "/admin/members/{memberId}", "/admin/api-keys/{keyId}"
 WEBHOOK = "/webhooks/{webhookId}"
 ACTIONS = f"POST {BOX}/messages/actions"
+UNDO = f"POST {BOX}/messages/actions/undo"
 HTTPS, THERE, NO_ADMIN = Guard.HTTPS, Guard.MEMBER, Guard.NO_ADMIN_BY_KEY
 #: C 3 "admin S", C 4 "go through the running instance ... as the local operator".
 OPERATED = (Guard.HTTPS, Guard.ADMIN, Guard.OR_OPERATOR)
@@ -246,6 +247,8 @@ RIGHTS: tuple[Right, ...] = (
     action("archive", ORGANIZE), action("move", ORGANIZE),
     action("addLabels", ORGANIZE), action("removeLabels", ORGANIZE),
     action("trash", TRASH), action("untrash", TRASH), action("delete", DELETE),
+    # C 7: "what the action needs"; which action that is, the token tells.
+    credential(UNDO, ORGANIZE, TRASH),
 
     # C 3: "admin S"; C 4: `backup create|list|verify` go through the running instance as the local operator. What a
     # backup holds leaves the computer with an administrator only.

@@ -44,6 +44,7 @@ SAME_NOUN = {
     "stdio",
     "store",
     "tokens",
+    "undo",
     "webhooks",
 }
 

@@ -275,6 +275,9 @@ class Story:
         flags = self.ask("get_email", messageId=notes[0], bodyFormat="none")
         assert (flags["flags"]["read"], flags["flags"]["starred"], flags["labels"]) == (True, True, ["Kept"])
         assert [label["name"] for label in self.ask("list_labels")] == ["Kept"]
+        taken = self.call("modify_emails", accountId=self.account, messageIds=notes, action="untrash")
+        undone = self.ask("undo_action", token=taken["structuredContent"]["undo"]["token"])
+        assert (undone["action"], undone["succeededIds"], undone["failed"]) == ("undo", notes, [])
         assert set(notes) == {item["id"] for item in self.ask("list_emails", folder="trash")["items"]}
         self.see_changes(position, set(notes))
 

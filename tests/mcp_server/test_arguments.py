@@ -298,6 +298,7 @@ NEEDED = {
     "forward_email": ["accountId", "messageId", "idempotencyKey", "to"],
     "cancel_scheduled_email": ["accountId", "scheduleId"],
     "modify_emails": ["accountId", "messageIds", "action"],
+    "undo_action": ["accountId", "token"],
     "list_changes": [],
     "get_status": [],
 }

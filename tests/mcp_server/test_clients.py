@@ -68,14 +68,15 @@ WRITING: dict[str, dict[str, Any]] = {
     "forward_email": {"messageId": "msg_1", "to": [{"email": "a@example.test"}], "idempotencyKey": "k"},
     "cancel_scheduled_email": {"scheduleId": "sch_1"},
     "modify_emails": {"messageIds": ["msg_1"], "action": "markRead"},
+    "undo_action": {"token": "mbxu_1"},
 }
 #: The tools listed for a key with these capabilities.
 SHOWN: dict[tuple[str, ...], set[str]] = {
     ("mail.read",): READING,
     ("mail.drafts",): {"create_draft", "update_draft", "delete_draft", "preview_send"},
     ("mail.send",): {"preview_send", "send_email", "forward_email", "cancel_scheduled_email"},
-    ("mail.organize",): {"modify_emails"},
-    ("mail.trash", "mail.delete"): {"modify_emails"},
+    ("mail.organize",): {"modify_emails", "undo_action"},
+    ("mail.trash", "mail.delete"): {"modify_emails", "undo_action"},
     ("admin.audit",): set(),
 }
 

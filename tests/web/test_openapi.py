@@ -29,7 +29,7 @@ VERBS = (
     *("accept", "add", "apply", "cancel", "change", "check", "complete", "create", "delete", "discover", "dismiss"),
     *("download", "forward", "get", "handle", "invite", "list", "map", "preview", "reconnect", "redeem", "remove"),
     *("replay", "reset", "resolve", "restore", "revoke", "rotate", "send", "set", "sign", "start", "stream", "test"),
-    *("update", "verify"),
+    *("undo", "update", "verify"),
 )
 SUMMARY_VERBS = ("assign", "connect", "find", "import", "issue", "install", "rename", "replace")
 

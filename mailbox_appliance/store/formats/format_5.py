@@ -175,6 +175,16 @@ CREATE TRIGGER folders_change_by_label AFTER UPDATE OF label ON folders WHEN new
     UNION ALL SELECT number FROM messages WHERE new.label = '\\Flagged' AND account = new.account AND flags & 2 <> 0
     UNION ALL SELECT number FROM messages WHERE new.label = '\\Draft' AND account = new.account AND flags & 4 <> 0
     ); END;
+CREATE TABLE undo_tokens (  -- one for each bulk action that changed something, for 24 hours
+  number INTEGER PRIMARY KEY AUTOINCREMENT, token_hash TEXT NOT NULL UNIQUE,  -- SHA-256, hex
+  account_id TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+  member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
+  action TEXT NOT NULL,
+  changes TEXT NOT NULL,  -- JSON: the messages with their folder and flags before and after; [] after the undo
+  expires_at INTEGER NOT NULL, used_at INTEGER) STRICT;
+CREATE INDEX undo_tokens_account ON undo_tokens (account_id);
+CREATE INDEX undo_tokens_member ON undo_tokens (member_id, number);
+CREATE INDEX undo_tokens_expiry ON undo_tokens (expires_at);
 CREATE TABLE bodies (
   number INTEGER PRIMARY KEY REFERENCES messages (number) ON DELETE CASCADE,
   text TEXT, html TEXT, headers TEXT NOT NULL DEFAULT '{}', warnings TEXT NOT NULL DEFAULT '[]') STRICT;

@@ -17,6 +17,7 @@ from mailbox_appliance.store import moves
 from mailbox_appliance.store.attachment_cache import PartCache
 from mailbox_appliance.store.changes import Changes
 from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.undo import UndoTokens
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 #
 #     legacy_idempotency   kept until the key has expired
 #     delivery_phases      kept for `store.keep_phases_days`, and until the operation is over; its outcome stays
+#     undo_tokens          kept for 24 hours
 #     changes              kept for `events.keep_days`, at most `events.keep_count` of them
 
 
@@ -92,6 +94,7 @@ class StoreCleaner:
 
     def __init__(self, database: Database, clock: Clock, parts: PartCache, changes: Changes) -> None:
         self._database, self._clock, self._parts, self._changes = database, clock, parts, changes
+        self._undo = UndoTokens(database, clock)
         self.get_limits: Callable[[], CleanupLimits] = CleanupLimits
         self._woken, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -130,6 +133,7 @@ class StoreCleaner:
         now, after, bounds = self._clock.now(), 0, self.get_limits()
         with self._database.transaction():
             self._database.change("DELETE FROM legacy_idempotency WHERE expires_at <= ?", (to_timestamp(now),))
+        self._undo.delete_expired()
         while not self._stopping.is_set():
             found = delete_some_phases(self._database, now, after, bounds.phases)
             if found is None:

@@ -28,7 +28,7 @@ from typing import Literal
 
 from mailbox_appliance.clock import to_millis, to_timestamp
 from mailbox_appliance.model.base import own_text
-from mailbox_appliance.store import changes, deliveries, moves
+from mailbox_appliance.store import changes, deliveries, moves, undo
 from mailbox_appliance.store.audit import FACT_COLUMNS
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.deliveries import DeliveryOutcome
@@ -423,6 +423,7 @@ def merge_present(
     """
     with _attach_present(database, present, key, leave_log), database.transaction(durable=True):
         changes.begin_anew(database, int(database.value(_PRESENT_CHANGES)))
+        undo.drop_all(database)
         relation, common = _find_relation(database, is_pre_restore=is_pre_restore, is_upgraded=is_upgraded)
         for name in _HTTPS_SETTINGS:
             _copy_setting(database, name)
@@ -452,6 +453,7 @@ def merge_nothing(database: Database, now: datetime, why: str = "") -> MergeResu
     """
     with database.transaction(durable=True):
         changes.begin_anew(database, 0)
+        undo.drop_all(database)
         return _merge_blindly(database, now, why)
 
 

@@ -15,7 +15,7 @@ const READ_WITHIN = 60_000; // milliseconds
  * @property {AbortSignal} [signal]
  * @property {boolean} [isAnonymous] no session is needed, so 401 does not ask for a new sign-in
  */
-/** @typedef {{data: any, warnings: string[], status: number}} Answer */
+/** @typedef {{data: any, warnings: string[], undo?: {token: string, expiresAt: string}, status: number}} Answer */
 
 /** An error of the API. If no response came, `code` is `unreachable` and `status` is 0. */
 export class ApiError extends Error {
@@ -45,8 +45,8 @@ export class ApiError extends Error {
 export async function ask(method, path, asked = {}) {
   const response = await fetched(method, path, { ...asked, signal: signalOf(method, asked) });
   try {
-    const { data, warnings } = await response.json();
-    return { data, warnings: warnings ?? [], status: response.status };
+    const { data, warnings, undo } = await response.json();
+    return { data, warnings: warnings ?? [], undo, status: response.status };
   } catch (problem) {
     if (asked.signal?.aborted) throw problem;
     throw unreachable(); // the connection ended during the response
