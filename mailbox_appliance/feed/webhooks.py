@@ -45,6 +45,7 @@ from mailbox_appliance.remote.net.calls import RemoteCalls
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
+from mailbox_appliance.store.changes import ChangesLost
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.webhooks import LONGEST_WAIT, DueWebhook, StoredWebhook
@@ -320,7 +321,10 @@ class WebhookSender:
             return False
         if webhook.shown.status != "active":
             return False
-        found = self._find_next(webhook)
+        try:
+            found = self._find_next(webhook)
+        except ChangesLost:  # `_catch_up` records it
+            return True
         if found is None:
             return False
         event, position, body = found
