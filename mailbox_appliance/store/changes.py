@@ -233,7 +233,8 @@ def begin_anew(database: Database, at_least: int) -> None:
 def skip_webhooks(database: Database) -> None:
     """Let the webhooks of a restored store send only what changes from now on. Call it inside a transaction."""
     sql = (
-        "UPDATE main.webhooks SET position = ?, replays = replays + 1, failures = 0, failing_since = NULL,"
+        "UPDATE main.webhooks SET position = ?, replays = replays + 1,"
+        " failures = CASE status WHEN 'disabled' THEN failures ELSE 0 END, failing_since = NULL,"
         " next_at = NULL"
     )
     database.change(sql, (int(database.value(_END.replace("FROM sqlite", "FROM main.sqlite"))),))
