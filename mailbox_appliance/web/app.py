@@ -206,7 +206,7 @@ class App:
         A response that is kept open is started all the same. Raises ReadersBusy if too many wait.
         """
         readers, wait, method = appliance.readers, response.waits_for, environ["REQUEST_METHOD"]
-        if response.events is not None and method != "HEAD":
+        if response.events is not None and method != "HEAD" and KEEP_OPEN in environ:
             readers.check_room(response.events.subscription)
             environ[KEEP_OPEN](partial(begin_stream, readers, response.events.subscription))
         if wait is None or HOLD_REQUEST not in environ or readers.is_stopped:

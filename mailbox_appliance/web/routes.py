@@ -125,7 +125,7 @@ ROUTES: tuple[Route, ...] = (
     Route("PATCH", _WEBHOOK, "updateWebhook", webhooks.update_webhook, AUTH),
     Route("DELETE", _WEBHOOK, "deleteWebhook", webhooks.delete_webhook, AUTH),
     Route("POST", f"{_WEBHOOK}/rotate-secret", "rotateWebhookSecret", webhooks.rotate_secret, AUTH),
-    Route("POST", f"{_WEBHOOK}/test", "testWebhook", webhooks.test_webhook, AUTH),
+    Route("POST", f"{_WEBHOOK}/test", "testWebhook", webhooks.test_webhook, AUTH | {503}),
     Route("POST", f"{_WEBHOOK}/replay", "replayWebhook", webhooks.replay_webhook, AUTH, success=202),
     Route("GET", f"{_WEBHOOK}/attempts", "listWebhookAttempts", webhooks.list_attempts, AUTH),
     Route("GET", "/approvals", "listApprovals", approvals.list_approvals, AUTH),
