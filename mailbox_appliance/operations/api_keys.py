@@ -261,8 +261,8 @@ def update_key(
     - `accounts`: null removes the limit; an empty list leaves no mailbox.
 
     The sessions of administrators can set every field of every member's key. The key still does only what its member
-    may do. The member is informed: `warnings` of `GET /me` and the audit log report the change. A warning reports if the
-    key now reads mail of its member and another person has seen its token.
+    may do. The member is informed: `warnings` of `GET /me` and the audit log report the change. The response warns if
+    the key has mail capabilities and another person has seen its token.
 
     An API key cannot grant a capability that it does not hold (403), nor mail capabilities to another member's key.
     Capabilities that the key already has may stay.
