@@ -256,6 +256,12 @@ class BeingDecided(Conflict):
     """Another request is using this draft or this idempotency key right now. Try again in a few seconds."""
 
 
+class PreviewChanged(Conflict):
+    """The message is not the one that was previewed: its sender, recipients, subject, text or files differ. Nothing was
+    sent. Preview it again, check it, then send it with the new digest.
+    """
+
+
 class NotWaiting(Conflict):
     """This scheduled message can no longer be canceled: its status is {status}."""
 

@@ -1,13 +1,17 @@
 """Operations that send and forward messages. Each idempotency key submits at most one message, over any interface."""
 
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import wait
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from typing import Annotated
+
+from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Problem, QuotaReached, Unavailable
+from mailbox_appliance.errors import Detail, PreviewChanged, Problem, QuotaReached, Unavailable
 from mailbox_appliance.events import DeliveryPhaseEntered, DeliveryScheduled
 from mailbox_appliance.mail.preview import preview_of
 from mailbox_appliance.model.accounts import Account
@@ -28,6 +32,20 @@ from mailbox_appliance.operations.prepare import PreparedMessage, prepare_forwar
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.store.store import Store
 
+_ENTITY_TAG = re.compile(r'(W/)?"([^"]*)"')
+#: An entity tag, several, or `*` (RFC 9110 13.1.1); or the digest alone, as in tool arguments.
+_IF_MATCH = r'^(?:\*|[0-9a-f]{64}|(?:W/)?"[!#-~]*"(?:[ \t]*,[ \t]*(?:W/)?"[!#-~]*")*)$(?!\n)'
+PreviewDigest = Annotated[
+    str,
+    Meta(
+        max_length=1000,
+        pattern=_IF_MATCH,
+        description="Sends only the message that a preview has shown: `ETag` or `previewDigest` of that preview. If"
+        " anything that recipients would see or receive differs, nothing is sent (409 `conflict`). A retry with the"
+        " same idempotency key returns the existing delivery, and does not compare.",
+        extra={"expected": 'This must be the `ETag` of a preview, such as "5f1d..." in quotation marks.'},
+    ),
+]
 #: Seconds that a response waits until the sent draft is removed.
 _DRAFT_REMOVAL_SECONDS = 5.0
 
@@ -42,12 +60,27 @@ def preview(
     sent. Requests that `send` would reject are rejected in the same way. `warnings` name what else would prevent a
     send: a missing `mail.send`, an exhausted sending limit, a mailbox that needs a new sign-in.
 
+    `ETag` (also in `previewDigest`) identifies this message. Send with it in `If-Match` to send exactly what was shown:
+    if recipients would see or receive anything else, nothing is sent (409 `conflict`). Date, Message-ID and boundaries
+    do not count.
+
     For a `draftId` or `replyToMessageId`, callers without `mail.read` also see sender, recipients, subject and files,
     never the text.
     """
-    with prepare_message(appliance, caller, account, message) as prepared:
-        shown = preview_of(account.id, prepared.message)
-    return OperationResult(shown, (*prepared.warnings, *_preview_warnings(appliance, caller, account, prepared)))
+    return _preview(appliance, caller, account, prepare_message(appliance, caller, account, message))
+
+
+@operation(needs=(Capability.MAIL_DRAFTS, Capability.MAIL_SEND), body_limit=MAIL_LIMIT)
+def preview_forward(
+    appliance: Appliance, caller: Caller, account: Account, message_id: str, request: ForwardEmailRequest
+) -> OperationResult[SendPreview]:
+    """Preview a forward.
+
+    Shows the sender, recipients, subject and files that `forward` would use for the same request. Nothing is stored or
+    sent. Requests that `forward` would reject are rejected in the same way. `ETag`, `warnings` and permissions work as
+    for the preview of a send.
+    """
+    return _preview(appliance, caller, account, prepare_forward(appliance, account, message_id, request))
 
 
 @operation(needs=Capability.MAIL_SEND, body_limit=MAIL_LIMIT, stands_for="POST /api/v1/accounts/{accountId}/send")
@@ -58,6 +91,7 @@ def send(
     message: SendDraftRequest | SendEmailRequest,
     idempotency_key: IdempotencyKey,
     request_hash: RequestHash,
+    preview_digest: PreviewDigest | None = None,
 ) -> OperationResult[Delivery | LegacySendResult]:
     """Send a message.
 
@@ -82,7 +116,8 @@ def send(
     Errors:
 
     - 503 and 429 `provider_rate_limited`: nobody received the message. Repeat the same request with the same key.
-    - 409 `conflict`: the draft is in use, or another request with this draft or key is being processed.
+    - 409 `conflict`: the draft is in use, or another request with this draft or key is being processed. With
+      `header:If-Match` in `details`: the message is not the one that was previewed. Nothing was sent.
     - 409 `idempotency_conflict`: the key was used for a different request.
 
     `warnings` name recipients that a reply to all leaves out, and report if the message has no text. A key that was
@@ -90,6 +125,7 @@ def send(
     `Idempotency-Replayed: true`.
     """
     preparation = prepare_message(appliance, caller, account, message, (caller.required_credential.id, idempotency_key))
+    preparation = _require_preview(preparation, preview_digest)
     return _submit(appliance, caller, account, idempotency_key, request_hash, preparation)
 
 
@@ -106,6 +142,7 @@ def forward(
     request: ForwardEmailRequest,
     idempotency_key: IdempotencyKey,
     request_hash: RequestHash,
+    preview_digest: PreviewDigest | None = None,
 ) -> OperationResult[Delivery | LegacySendResult]:
     """Forward a message.
 
@@ -118,7 +155,41 @@ def forward(
     preparation = prepare_forward(
         appliance, account, message_id, request, (caller.required_credential.id, idempotency_key)
     )
+    preparation = _require_preview(preparation, preview_digest)
     return _submit(appliance, caller, account, idempotency_key, request_hash, preparation)
+
+
+def _preview(
+    appliance: Appliance, caller: Caller, account: Account, preparation: AbstractContextManager[PreparedMessage]
+) -> OperationResult[SendPreview]:
+    with preparation as prepared:
+        digest = prepared.digest()
+        shown = preview_of(account.id, prepared.message, digest)
+    warnings = (*prepared.warnings, *_preview_warnings(appliance, caller, account, prepared))
+    return OperationResult(shown, warnings, etag=digest)
+
+
+@contextmanager
+def _require_preview(
+    preparation: AbstractContextManager[PreparedMessage], given: str | None
+) -> Iterator[PreparedMessage]:
+    """Context manager: yield the prepared message. Raises PreviewChanged if it is not the one of the preview.
+
+    It is entered only for a new delivery: a retry returns the existing delivery, whatever a preview would show now.
+    """
+    with preparation as prepared:
+        if given is not None and not _names_digest(given, prepared):
+            reason = "The message differs from the previewed one. Preview it again."
+            raise PreviewChanged(details=(Detail("header:If-Match", reason),))
+        yield prepared
+
+
+def _names_digest(given: str, prepared: PreparedMessage) -> bool:
+    """Whether `If-Match` names this message, by strong comparison (RFC 9110 13.1.1)."""
+    if given == "*":
+        return True
+    named = [given] if '"' not in given else [tag for weak, tag in _ENTITY_TAG.findall(given) if not weak]
+    return prepared.digest() in named
 
 
 def _submit(
