@@ -4,16 +4,26 @@ import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Annotated
 
 from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Detail, PreviewChanged, Problem, QuotaReached, Unavailable
+from mailbox_appliance.errors import (
+    Detail,
+    Invalid,
+    NotFound,
+    PreviewChanged,
+    Problem,
+    QuotaReached,
+    SyncRequired,
+    Unavailable,
+)
 from mailbox_appliance.events import DeliveryPhaseEntered, DeliveryScheduled
 from mailbox_appliance.mail.preview import preview_of
+from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.deliveries import (
@@ -125,7 +135,7 @@ def send(
     `Idempotency-Replayed: true`.
     """
     preparation = prepare_message(appliance, caller, account, message, (caller.required_credential.id, idempotency_key))
-    preparation = _require_preview(preparation, preview_digest)
+    preparation = _require_preview(appliance, account, preparation, preview_digest)
     return _submit(appliance, caller, account, idempotency_key, request_hash, preparation)
 
 
@@ -155,7 +165,7 @@ def forward(
     preparation = prepare_forward(
         appliance, account, message_id, request, (caller.required_credential.id, idempotency_key)
     )
-    preparation = _require_preview(preparation, preview_digest)
+    preparation = _require_preview(appliance, account, preparation, preview_digest)
     return _submit(appliance, caller, account, idempotency_key, request_hash, preparation)
 
 
@@ -171,17 +181,40 @@ def _preview(
 
 @contextmanager
 def _require_preview(
-    preparation: AbstractContextManager[PreparedMessage], given: str | None
+    appliance: Appliance,
+    account: Account,
+    preparation: AbstractContextManager[PreparedMessage],
+    given: str | None,
 ) -> Iterator[PreparedMessage]:
     """Context manager: yield the prepared message. Raises PreviewChanged if it is not the one of the preview.
 
     It is entered only for a new delivery: a retry returns the existing delivery, whatever a preview would show now.
     """
-    with preparation as prepared:
-        if given is not None and not _names_digest(given, prepared):
-            reason = "The message differs from the previewed one. Preview it again."
-            raise PreviewChanged(details=(Detail("header:If-Match", reason),))
+    changed = PreviewChanged(details=(Detail("header:If-Match", "The message is not the previewed one any more."),))
+    with ExitStack() as entered:
+        try:
+            prepared = entered.enter_context(preparation)
+        except (Invalid, SyncRequired) as problem:
+            # Another program has replaced or deleted the draft: the previewed version does not exist any more.
+            is_gone = isinstance(problem, SyncRequired) or isinstance(problem.__cause__, NotFound)
+            if given is None or not is_gone:
+                raise
+            raise changed from problem
+        if given is not None and not (_names_digest(given, prepared) and _is_current(appliance, account, prepared)):
+            raise changed
         yield prepared
+
+
+def _is_current(appliance: Appliance, account: Account, prepared: PreparedMessage) -> bool:
+    """Whether the saved draft of a message is still on the mail server. Another program may have changed or deleted it
+    a moment ago, before the mirror shows that. True for a message without a saved draft.
+    """
+    if prepared.draft_id is None:
+        return True
+    try:
+        return appliance.drafts.is_on_server(account.id, prepared.draft_id, prepared.draft_version)
+    except RemoteFault as fault:
+        raise problem_of(fault) from fault
 
 
 def _names_digest(given: str, prepared: PreparedMessage) -> bool:
