@@ -191,7 +191,7 @@ def _is_one_edit(first: str, second: str) -> bool:
 
 
 def sender_warnings(sender: str, known_domains: Collection[str]) -> Iterator[str]:
-    """Yield the warnings about the address of a sender whom a mailbox does not know.
+    """Yield the warnings about the address of a sender that a mailbox does not know.
 
     `known_domains`: the mailbox's own organizational domain, and those that it often writes to.
     """
