@@ -95,7 +95,7 @@ ALIKE = (
     ("another.org",          "example.org",    False),
     ("",                     "example.org",    False),
 )
-REPLIES = (
+REPLIES: tuple[tuple[str, tuple[str, ...], dict[str, str], bool], ...] = (
     ("a@example.org", ("b@example.org",),                   {},                False),
     ("a@example.org", ("b@mail.example.org",),              {},                False),
     ("a@example.org", (),                                   {},                False),
