@@ -35,6 +35,11 @@ LOOKALIKE = own_text(
     " Compare the address letter by letter before you act on the message."
 )
 
+HIDDEN_TEXT = own_text(
+    "The HTML of this message contains text that people do not see. It may be meant to mislead programs. Read the body"
+    " as text or Markdown, which leave it out."
+)
+
 # --- What the receiving server found (RFC 8601) ---
 
 

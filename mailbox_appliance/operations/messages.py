@@ -228,7 +228,8 @@ def get_message(appliance: Appliance, caller: Caller, account: Account, message_
 
     Returns a message with its body and headers. If the body has not been fetched yet, it is fetched from the mail
     server now. `warnings` also report what may be wrong with its sender: failed SPF, DKIM and DMARC checks of the
-    receiving server, replies that go to another domain, a first-time sender, a domain that resembles a known one.
+    receiving server, replies that go to another domain, a first-time sender, a domain that resembles a known one. They
+    also report hidden text in its HTML.
     """
     message, warnings = appliance.store.messages.get(account.id, message_id)
     if message.body in (UNSET, Body()) and not appliance.store.messages.get_body(account.id, message_id).is_there:
@@ -247,6 +248,11 @@ def _provenance_warnings(appliance: Appliance, account: Account, message: Messag
     role = message.folder.role if message.folder is not UNSET else None
     if message.from_ is UNSET or message.flags.draft or role in ("sent", "drafts"):
         return
+    if message.body is not UNSET and message.body.html is not UNSET:
+        # The result is cached: whoever reads the body next needs it too.
+        seen = appliance.html_readers.for_request().extract(message.body.html, "markdown")
+        if seen.is_analyzed and any(seen.hidden.counts.values()):
+            yield provenance.HIDDEN_TEXT
     store, sender = appliance.store, message.from_.email
     headers = {} if message.headers is UNSET else message.headers
     trusted = appliance.settings.names("mail.trusted_authserv_ids")
