@@ -249,7 +249,7 @@ def _provenance_warnings(appliance: Appliance, account: Account, message: Messag
     if message.from_ is UNSET or message.flags.draft or role in ("sent", "drafts"):
         return
     if message.body is not UNSET and message.body.html is not UNSET:
-        # The result is cached: whoever reads the body next needs it too.
+        # The result is cached, since a request for the body often follows.
         seen = appliance.html_readers.for_request().extract(message.body.html, "markdown")
         if seen.is_analyzed and any(seen.hidden.counts.values()):
             yield provenance.HIDDEN_TEXT
