@@ -274,6 +274,12 @@ class UndoUsed(Conflict):
     changed_nothing = True
 
 
+class PreviewChanged(Conflict):
+    """The message is not the one that was previewed: its sender, recipients, subject, text or files differ. Nothing was
+    sent. Preview it again, check it, then send it with the new digest.
+    """
+
+
 class NotWaiting(Conflict):
     """This scheduled message can no longer be canceled: its status is {status}."""
 

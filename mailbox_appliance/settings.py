@@ -173,6 +173,12 @@ OPTIONS: tuple[Option, ...] = (
         runtime=True,
     ),
     Option(
+        "mail.trusted_authserv_ids",
+        (),
+        "Names in `Authentication-Results` whose results are trusted wherever the field stands.",
+        runtime=True,
+    ),
+    Option(
         "sending.hold_scheduled",
         False,
         "Whether scheduled messages are on hold, as after a restore that cannot know what was sent since.",

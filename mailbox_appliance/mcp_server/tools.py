@@ -183,7 +183,8 @@ TOOLS: tuple[Tool, ...] = (
         write_tools.preview_send,
         "reads",
         "Show the message and recipients that send_email would send with the same arguments (without idempotencyKey)."
-        " Nothing is sent or saved.",
+        " With `messageId` it shows what forward_email would send. Nothing is sent or saved. Pass `previewDigest` to"
+        " send_email or forward_email to send exactly what was shown.",
     ),
     _tool(
         "send_email",

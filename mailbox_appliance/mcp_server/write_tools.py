@@ -1,8 +1,10 @@
 """Tools that write: drafts, previews, sends, forwards and bulk actions; their status in words."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from msgspec import UnsetType
+import msgspec
+from msgspec import Meta, UnsetType
 
 from mailbox_appliance.mcp_server.arguments import LIST_OFFSET, Act, ToolInput, ToolRequest
 from mailbox_appliance.mcp_server.limits import (
@@ -19,8 +21,26 @@ from mailbox_appliance.mcp_server.render import Presentation, present
 from mailbox_appliance.mcp_server.tool import CallContext, ToolResult
 from mailbox_appliance.model.deliveries import Delivery, LegacySendResult, UndoableResult
 from mailbox_appliance.operations import sending
+from mailbox_appliance.operations.decoding import Parameter
 
-PREVIEW_INPUT = ToolInput(sending.preview, "POST /accounts/{accountId}/send/preview", own_arguments=(LIST_OFFSET,))
+_FORWARDED = (
+    Parameter(
+        "messageId",
+        "message_id",
+        Annotated[str, Meta(min_length=1, max_length=1000, description="Message to forward, for forward_email.")],
+        None,
+    ),
+    Parameter("comment", "comment", Annotated[str, Meta(description="Text above the forwarded message.")], None),
+    Parameter(
+        "includeAttachments",
+        "include_attachments",
+        Annotated[bool, Meta(description="Whether to forward the attachments.")],
+        True,
+    ),
+)
+PREVIEW_INPUT = ToolInput(
+    sending.preview, "POST /accounts/{accountId}/send/preview", own_arguments=(*_FORWARDED, LIST_OFFSET)
+)
 
 
 def acted(tool: str, about: str) -> Act:
@@ -46,12 +66,29 @@ def saved_draft(about: str) -> Act:
 
 
 def preview_send(asked: CallContext, given: ToolRequest) -> ToolResult:
-    """Return the message that a send would submit, and its recipients, without sending it."""
+    """Return the message that a send or a forward would submit, and its recipients, without sending it."""
+    tool = "send_email"
+    if given.own_arguments["messageId"] is not None:
+        given, tool = _forward_preview(given), "forward_email"
     answer = given.call(asked)
-    about = "The message that send_email would send with the same arguments. Nothing was sent or saved."
+    about = (
+        f"The message that {tool} would send with the same arguments. Nothing was sent or saved. To send exactly this"
+        f" message, pass previewDigest to {tool}."
+    )
     data, offset = to_json_data(answer.data), given.own_arguments["listOffset"]
     shown = Presentation(data, "preview_send", about, UNTRUSTED_PREVIEW, answer.warnings, list_offset=offset)
     return present(shown)
+
+
+def _forward_preview(given: ToolRequest) -> ToolRequest:
+    """Return the request that previews a forward. Fields that only a send has are reported as unknown."""
+    own, values = given.own_arguments, dict(given.request.values)
+    body = dict(given.request.body) if isinstance(given.request.body, Mapping) else {}
+    body |= {name: own[name] for name in ("comment", "includeAttachments") if own[name] is not None}
+    values["messageId"] = own["messageId"]
+    places = dict(given.request.places) | {"messageId": "query"}
+    request = msgspec.structs.replace(given.request, values=values, places=places, body=body)
+    return ToolRequest(sending.preview_forward, request, own)
 
 
 # --- Status: the state of a send or a bulk action and the next step, in one line ---

@@ -134,6 +134,8 @@ class OperationResult(Struct, Generic[T], frozen=True):
     #: Whether it is a repeated response of an earlier release (`Idempotency-Replayed: true`), with its status.
     is_replayed: bool = False
     status: int | None = None
+    #: Identifies the data, for the header `ETag` (RFC 9110 8.8.3); None if it has none.
+    etag: str | None = None
     #: What the interface may wait for before it asks again: an `EventWait`. None: the result is final.
     waits_for: object | None = None
 

@@ -385,6 +385,7 @@ class SendPreview(Wire, frozen=True, kw_only=True):
     - attachments: The files that would be sent.
     - body_text_chars: Length of the plain-text part, in characters before encoding.
     - body_html_chars: Length of the HTML part, in characters before encoding.
+    - preview_digest: Digest of this message, also in `ETag`. A send with it in `If-Match` sends exactly this message.
     """
 
     account_id: str
@@ -396,6 +397,7 @@ class SendPreview(Wire, frozen=True, kw_only=True):
     attachments: tuple[PreviewedAttachment, ...]
     body_text_chars: Count
     body_html_chars: Count
+    preview_digest: str
 
 
 @dataclass(frozen=True)

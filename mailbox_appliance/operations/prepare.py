@@ -25,6 +25,7 @@ from mailbox_appliance.mail.forward import decode_parts, forward_message
 from mailbox_appliance.mail.html.analysis import TAG_READER, UNANALYZED_OUTGOING, HtmlReader
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.parse import parse_message
+from mailbox_appliance.mail.preview import digest_of
 from mailbox_appliance.mail.reply import ReplyRecipients, ReplyThreading
 from mailbox_appliance.mail.threads import canonical_message_id, reply_subject
 from mailbox_appliance.mailbox.attachments import MAX_PARSED_BYTES
@@ -335,6 +336,10 @@ class PreparedMessage:
     warnings: tuple[str, ...] = ()
     pointers: Mapping[str, str] = field(default_factory=dict)
 
+    def digest(self) -> str:
+        """Return the digest of what recipients would see and receive: the same for a preview and for its send."""
+        return digest_of(self.message, is_saved_draft=self.draft_id is not None)
+
 
 @contextmanager
 def prepare_message(
@@ -487,18 +492,18 @@ _FILES, _WITHOUT = (
 
 @contextmanager
 def prepare_forward(
-    appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, key: Hashable
+    appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, *key: Hashable
 ) -> Iterator[PreparedMessage]:
     """Context manager: yield a forward that is ready to be sent. Until the block ends, no other request with the same
     key is processed.
 
-    `key`: identifies the request and its retries. Raises Invalid with the invalid field, NotFound, BeingDecided
-    (another request with this key is being processed), and errors of the mail server.
+    `key`: identifies the request and its retries; a preview has none. Raises Invalid with the invalid field, NotFound,
+    BeingDecided (another request with this key is being processed), and errors of the mail server.
     """
     sender = get_sender(appliance.store, account, request.from_)
     to, cc = read_addresses("to", request.to) or (), read_addresses("cc", request.cc) or ()
     require_recipient_lists({"to": to, "cc": cc})
-    with decision_lock(appliance, key):
+    with decision_lock(appliance, *key):
         yield _prepare_around(appliance, account, message_id, request, OutgoingMessage(sender=sender, to=to, cc=cc))
 
 

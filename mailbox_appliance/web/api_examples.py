@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 _ID = "01kf8m2r4t6v8x0z2b4d6f8h0j"
+_DIGEST = "5f1d0c3b2a49687786954a3b2c1d0e0f5f1d0c3b2a49687786954a3b2c1d0e0f"
 _ACCOUNT, _MESSAGE, _THREAD, _DELIVERY = f"acc_{_ID}", f"msg_{_ID}", f"thr_{_ID}", f"dlv_{_ID}"
 _UNDO_TOKEN = "mbxu_6Jw3F9sK1vR8tQ2xN7cB5dLm"  # noqa: S105 - an example
 _ADA, _MEMBER, _SESSION, _KEY = "ada@example.org", f"mem_{_ID}", f"ses_{_ID}", f"key_{_ID}"
@@ -281,6 +282,7 @@ TYPES: dict[str, Any] = {
         "attachments": [],
         "bodyTextChars": 47,
         "bodyHtmlChars": 0,
+        "previewDigest": _DIGEST,
     },
     "ScheduledSend": {
         "id": f"sch_{_ID}",
@@ -442,7 +444,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "listAllMessages": {"folder": "inbox", "unread": True},
     "listMessages": {"q": "from:charles has:attachment"},
     "getMessageBody": {"format": "markdown"},
-    "sendEmail": {"idempotencyKey": "report-2026-03-04"},
+    "sendEmail": {"idempotencyKey": "report-2026-03-04", "previewDigest": f'"{_DIGEST}"'},
     "forwardEmail": {"idempotencyKey": "forward-2026-03-04"},
     "listAllDeliveries": {"status": "uncertain"},
     "getHistory": {"hours": 24},
@@ -490,6 +492,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "sendEmail": _OUTGOING,
     "previewSend": _OUTGOING,
     "forwardEmail": {"to": [_CHARLES], "comment": "For your files."},
+    "previewForward": {"to": [_CHARLES], "comment": "For your files."},
     "resolveDelivery": {"outcome": "succeeded"},
     "setLicense": {"token": "eyJhbGciOiJFZERTQSJ9.eyJwbGFuIjoidGVhbSJ9.c2ln"},
     "createBackup": {"passphrase": _PASSWORD},

@@ -251,7 +251,9 @@ def success(status: int, answer: OperationResult[Any]) -> Response:
         return _download(status, answer.data)
     if isinstance(answer.data, EventStream):
         return Response(status, b"", _UNBUFFERED, EVENT_STREAM, events=answer.data)
-    headers = ((REPLAYED, "true"),) if answer.is_replayed else ()
+    headers: tuple[tuple[str, str], ...] = ((REPLAYED, "true"),) if answer.is_replayed else ()
+    if answer.etag is not None:
+        headers += (("ETag", f'"{answer.etag}"'),)
     offer = answer.undo if isinstance(answer, UndoableResult) else None
     body = _encoder.encode(_SuccessEnvelope(answer.data, answer.warnings, offer))
     waits_for = answer.waits_for if isinstance(answer.waits_for, EventWait) else None

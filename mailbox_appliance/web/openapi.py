@@ -12,7 +12,7 @@ from mailbox_appliance.feed.events import EVENT_DATA
 from mailbox_appliance.feed.waiting import EventStream
 from mailbox_appliance.model.base import DESCRIBED_FIELD, Deletion, Input, Page, Wire
 from mailbox_appliance.model.deliveries import LegacySendResult
-from mailbox_appliance.model.messages import Download, UndoOffer
+from mailbox_appliance.model.messages import Download, SendPreview, UndoOffer
 from mailbox_appliance.operations.decoding import HEADERS, body_types
 from mailbox_appliance.operations.operation import MIB, Access, Operation
 from mailbox_appliance.version import __version__
@@ -286,6 +286,9 @@ def _success(route: Route, schema_of: dict[Any, Any], example: Any) -> dict[str,
             }
         },
     }
+    if SendPreview in results:
+        meaning = "Identifies the message shown. Send it with this value in `If-Match`."
+        described["headers"]["ETag"] = {"schema": {"type": "string"}, "description": meaning}
     if LegacySendResult in results:
         meaning = "Present if this is the repeated response of an earlier release: the sent message, not a delivery."
         described["headers"][REPLAYED] = {"schema": {"type": "string", "const": "true"}, "description": meaning}

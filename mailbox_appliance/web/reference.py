@@ -157,8 +157,8 @@ TAGS: tuple[tuple[str, str, str], ...] = (
         "Sending",
         "Send, forward and schedule messages, and follow their delivery. An idempotency key sends at most one message.",
         (
-            "sendEmail previewSend forwardEmail listScheduledSends cancelScheduledSend listAllDeliveries listDeliveries"
-            " getDelivery getDeliveryTimeline resolveDelivery"
+            "sendEmail previewSend forwardEmail previewForward listScheduledSends cancelScheduledSend listAllDeliveries"
+            " listDeliveries getDelivery getDeliveryTimeline resolveDelivery"
         ),
     ),
     (

@@ -181,6 +181,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/accounts/{accountId}/send", "sendEmail", sending.send, MAIL, also=202, chooses_also=_is_scheduled),
     Route("POST", "/accounts/{accountId}/send/preview", "previewSend", sending.preview, MAIL),
     Route("POST", f"{_MESSAGE}/forward", "forwardEmail", sending.forward, MAIL),
+    Route("POST", f"{_MESSAGE}/forward/preview", "previewForward", sending.preview_forward, MAIL),
     Route("GET", _SCHEDULED, "listScheduledSends", deliveries.list_scheduled, MAIL),
     Route("DELETE", f"{_SCHEDULED}/{{scheduleId}}", "cancelScheduledSend", deliveries.cancel_scheduled, MAIL),
     Route("GET", "/delivery-operations", "listAllDeliveries", deliveries.list_all_deliveries, MAIL),

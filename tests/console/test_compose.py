@@ -80,7 +80,9 @@ def test_a_message_is_written_looked_at_and_sent(walker: Walker, box: Box, tmp_p
     expect(dialog).to_contain_text("1 recipient")
     expect(dialog).to_contain_text("menu.txt (4 bytes)")
     walker.look("compose-preview")
-    dialog.get_by_role("button", name="Send", exact=True).click()
+    with page.expect_request("**/send") as sent:
+        dialog.get_by_role("button", name="Send", exact=True).click()
+    assert sent.value.headers["if-match"].strip('"').isalnum()
     is_sent(page)
     page.reload()
     is_sent(page)
@@ -342,6 +344,7 @@ def test_a_message_is_forwarded_with_its_files(walker: Walker, scripted: Box, sm
     button(page, "Preview")
     dialog = page.get_by_role("dialog", name="Send this message?")
     expect(dialog).to_contain_text("Fwd: Picnic")
+    expect(dialog).to_contain_text("1 recipient")
     dialog.get_by_role("button", name="Keep editing").click()
     walker.look("forward")
     smtp.at("data", Stall())

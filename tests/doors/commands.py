@@ -107,6 +107,7 @@ LINES: tuple[Line, ...] = (
     _line(f"emails preview {IN} {TO}",                                f"POST {BOX}/send/preview"),
     _line(f"emails send {IN} {TO} --dry-run",                         f"POST {BOX}/send/preview"),
     _line(f"emails forward {{messageId}} {IN} {TO} --idempotency-key k", f"POST {MESSAGE}/forward"),
+    _line(f"emails forward {{messageId}} {IN} {TO} --dry-run",        f"POST {MESSAGE}/forward/preview"),
     _line(f"emails delivery-status {{operationId}} {IN}",             f"GET {OPERATION}"),
     _line(f"emails timeline {{operationId}} {IN}",                    f"GET {OPERATION}/timeline"),
     _line("emails deliveries",                                        "GET /delivery-operations"),

@@ -40,6 +40,8 @@ class Row:
     @property
     def name(self) -> str:
         """The tool, and the bulk action or the mailbox where it takes one."""
+        if self.tool == "preview_send" and self.arguments:
+            return f"{self.tool} of a forward"
         given = self.action or ("in a mailbox" if self.tool in _WITH_AND_WITHOUT and "accountId" in self.call else "")
         return f"{self.tool} {given}".rstrip()
 
@@ -78,6 +80,7 @@ ROWS: tuple[Row, ...] = (
     Row("update_draft",           f"PUT {BOX}/drafts/{{draftId}}"),
     Row("delete_draft",           f"DELETE {BOX}/drafts/{{draftId}}"),
     Row("preview_send",           f"POST {BOX}/send/preview"),
+    Row("preview_send",           f"POST {MESSAGE}/forward/preview", {"messageId": "m"}),
     Row("send_email",             f"POST {BOX}/send", {"idempotencyKey": "k"}),
     Row("forward_email",          f"POST {MESSAGE}/forward", {"idempotencyKey": "k"}),
     Row("get_delivery_operation", f"GET {OPERATION}"),

@@ -229,6 +229,7 @@ RIGHTS: tuple[Right, ...] = (
     credential(f"PUT {BOX}/drafts/{{draftId}}", DRAFTS),
     credential(f"DELETE {BOX}/drafts/{{draftId}}", DRAFTS),
     credential(f"POST {BOX}/send/preview", DRAFTS, SEND),
+    credential(f"POST {BOX}/messages/{{messageId}}/forward/preview", DRAFTS, SEND),
     credential(f"POST {BOX}/send", SEND),
     credential(f"POST {MESSAGE}/forward", SEND),
     credential(f"GET {BOX}/scheduled", READ),

@@ -187,8 +187,9 @@ def test_an_operation_describes_all_that_it_takes(route: Route) -> None:
 
 def test_the_header_of_send_is_described_as_the_specification_has_it() -> None:
     operation = description()["paths"]["/api/v1/accounts/{accountId}/send"]["post"]
-    (header,) = (parameter for parameter in operation["parameters"] if parameter["in"] == "header")
+    header, preview = (parameter for parameter in operation["parameters"] if parameter["in"] == "header")
     assert (header["name"], header["required"]) == ("Idempotency-Key", True)
+    assert (preview["name"], preview.get("required", False)) == ("If-Match", False)
     assert (header["schema"]["minLength"], header["schema"]["maxLength"]) == (1, 255)
 
 
