@@ -211,6 +211,7 @@ class NewDelivery:
     - parent_id: The message that it replies to or forwards, which gets a flag after success.
     - to, subject: Values for the list of scheduled messages.
     - warnings: Warnings for the client, whatever the outcome.
+    - upload_ids: The uploads that it contains, which are used up.
     """
 
     account_id: str
@@ -229,6 +230,7 @@ class NewDelivery:
     quotas: "tuple[Quota, ...]" = ()
     draft_version: str | None = None
     warnings: tuple[str, ...] = ()
+    upload_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

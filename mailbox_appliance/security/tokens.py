@@ -73,6 +73,7 @@ Prefix = Literal[
     "whk",
     "wat",
     "evt",
+    "upl",
     "req",
 ]
 

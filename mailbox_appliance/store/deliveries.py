@@ -54,6 +54,7 @@ from mailbox_appliance.store.delivery_queries import (
     warnings_of,
 )
 from mailbox_appliance.store.mailbox_writer import MailboxWriter, PendingCopy
+from mailbox_appliance.store.uploads import use_uploads
 
 # --- The end of a delivery: its status and the follow-up work ---
 #
@@ -203,7 +204,7 @@ class Deliveries:
         """Store a new operation for a request to send, or return the one that the same idempotency key created before.
 
         Raises IdempotencyConflict if the key was used for another request. Raises DraftInUse or DraftSent if the saved
-        draft is being sent or was sent. Raises QuotaReached, and NotFound if the mailbox is gone.
+        draft is being sent or was sent. Raises QuotaReached, and NotFound if the mailbox or an upload is gone.
 
         A scheduled operation is on the disk when this returns. Any other gets there before the dot is sent or a
         response contains its ID, with the sync of a later step.
@@ -217,7 +218,9 @@ class Deliveries:
             if new.draft_id is not None:
                 self._lists.require_free_draft(new.account_id, new.draft_id)
             self._lists.require_quotas(new.account_id, new.credential_id, new.quotas)
-            delivery = insert_delivery(self._database, new, to_timestamp(self._clock.now()))
+            now = self._clock.now()
+            delivery = insert_delivery(self._database, new, to_timestamp(now))
+            use_uploads(self._database, new.upload_ids, delivery.operation_id, to_millis(now))
         return AcceptedDelivery(delivery, new.warnings, is_new=True, is_shown=new.send_at is not None)
 
     def find_replay(self, credential_id: str, idempotency_key: str, request_hash: str) -> AcceptedDelivery | None:
