@@ -134,7 +134,8 @@ class OperationResult(Struct, Generic[T], frozen=True):
     #: Whether it is a repeated response of an earlier release (`Idempotency-Replayed: true`), with its status.
     is_replayed: bool = False
     status: int | None = None
-    #: What the interface may wait for before it asks again: an `EventWait`. None: the result is final.
+    #: What the interface may wait for before it asks again: an `EventWait`; or the `Future` of the data, which it must
+    #: wait for. None: the result is final.
     waits_for: object | None = None
 
 

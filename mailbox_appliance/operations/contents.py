@@ -10,10 +10,11 @@ import secrets
 import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from html import escape
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -386,7 +387,7 @@ class UploadLinkRequest(Input, frozen=True, kw_only=True):
 @operation(needs=_UPLOAD_NEEDS, body_limit=MAX_UPLOAD_BYTES)
 def create_upload(
     appliance: Appliance, caller: Caller, content: Content, filename: UploadName, mime_type: UploadType | None = None
-) -> Upload:
+) -> OperationResult[Upload]:
     """Upload a file.
 
     The body is the file itself, of any type, at most 25 MiB. Attachments of sends, previews and drafts can name it by
@@ -404,8 +405,8 @@ def create_upload(
     except ValueError as error:
         raise Invalid.at("mimeType", "This is not a valid media type, such as image/png.") from error
     _require_disk_space(appliance, content)
-    uploader = _uploader(caller.required_credential)
-    return appliance.store.uploads.add(uploader, filename, mime_type or _type_of(filename), content)
+    add, uploader = appliance.store.uploads.add, _uploader(caller.required_credential)
+    return _written(appliance.upload_writer.submit(add, uploader, filename, mime_type or _type_of(filename), content))
 
 
 @operation(needs=_UPLOAD_NEEDS)
@@ -447,8 +448,13 @@ def create_upload_link(appliance: Appliance, caller: Caller, request: UploadLink
 
 
 @operation(access=Access.ANYBODY, body_limit=MAX_UPLOAD_BYTES)
-def upload_to_link(appliance: Appliance, caller: Caller, token: str, content: Content) -> Upload:  # noqa: ARG001
-    """Upload a file to a link.
+def upload_linked(
+    appliance: Appliance,
+    caller: Caller,  # noqa: ARG001
+    token: str,
+    content: Content,
+) -> OperationResult[Upload]:
+    """Upload a linked file.
 
     The token in the path is the credential; an Authorization header is ignored. The body is the file itself, of any
     type, at most 25 MiB. A link takes one file; if that fails, it can be used again.
@@ -461,7 +467,12 @@ def upload_to_link(appliance: Appliance, caller: Caller, token: str, content: Co
         raise MemberSuspended
     require_capability(effective_capabilities(found), _UPLOAD_NEEDS)
     _require_disk_space(appliance, content)
-    return appliance.store.uploads.fill_link(linked, content)
+    return _written(appliance.upload_writer.submit(appliance.store.uploads.fill_link, linked, content))
+
+
+def _written(future: Future[Upload]) -> OperationResult[Upload]:
+    """Return the result of an upload, which the interface waits for without occupying a worker."""
+    return OperationResult(cast(Upload, None), waits_for=future)
 
 
 @dataclass(frozen=True)

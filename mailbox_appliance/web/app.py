@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any
 
@@ -16,9 +17,10 @@ import bottle
 
 from mailbox_appliance import logs
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Problem, Restarting
+from mailbox_appliance.errors import Problem, Restarting, Stopping
 from mailbox_appliance.feed.waiting import EventWait
 from mailbox_appliance.model.decoding import prepare_types
+from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import DISK_FULL_MESSAGE, is_disk_full
 from mailbox_appliance.web import console_files, http
@@ -255,10 +257,7 @@ class App:
 
         def answer(appliance: Appliance, environ: Environ, request_id: str, path: Mapping[str, str]) -> Response:
             try:
-                request = read_request(environ, path, route)
-                given = route.operation.call(
-                    appliance, origin_of(environ, self.proxies), bearer_token(environ), request
-                )
+                given = self._result_of(appliance, environ, path, route)
                 return http.success(given.status or route.status_of(given.data), given)
             except Problem as problem:
                 response = http.failure(problem, request_id, allowed)
@@ -267,6 +266,22 @@ class App:
                 return response
 
         return answer
+
+    def _result_of(
+        self, appliance: Appliance, environ: Environ, path: Mapping[str, str], route: Route
+    ) -> OperationResult[Any]:
+        """Return the result of an operation. If the request was set aside for a future, that has the result."""
+        held = environ.get(HELD_VALUE)
+        if not isinstance(held, Future):
+            request = read_request(environ, path, route)
+            given = route.operation.call(appliance, origin_of(environ, self.proxies), bearer_token(environ), request)
+            if not isinstance(given.waits_for, Future) or HOLD_REQUEST in environ:
+                return given
+            held = given.waits_for
+        try:
+            return OperationResult(held.result())
+        except CancelledError as error:
+            raise Stopping(retry_after=RESTART_RETRY_AFTER) from error
 
     def _serve_metrics(self, appliance: Appliance, environ: Environ, *_: object) -> Response:
         require_observer(appliance, environ, self.proxies)
@@ -294,10 +309,13 @@ def _stream_body(environ: Environ, body: StreamedBody) -> Iterable[bytes]:
     return body
 
 
-def _hold(appliance: Appliance, environ: Environ, wait: EventWait) -> bool:
-    """Set a request aside until there is an event for it. Returns False if it has waited long enough, or if the server
-    cannot do that.
+def _hold(appliance: Appliance, environ: Environ, wait: EventWait | Future[Any]) -> bool:
+    """Set a request aside until there is an event for it, or until its result is there. Returns False if it has waited
+    long enough, or if the server cannot do that.
     """
+    if isinstance(wait, Future):
+        environ[HOLD_REQUEST](lambda release: wait.add_done_callback(lambda _: release()), wait)
+        return True
     until: float = environ.get(HELD_VALUE, time.monotonic() + wait.seconds)
     if HOLD_REQUEST not in environ or until <= time.monotonic() or appliance.readers.is_stopped:
         return False

@@ -5,6 +5,7 @@ It also decides which proxies to trust, and which host names to accept.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -216,7 +217,7 @@ class Response(msgspec.Struct, frozen=True):
     """A response, encoded as bytes.
 
     `stream`: a body that is produced while it is sent, used instead of `body`. `events`: events to send as they happen,
-    instead of a body. `waits_for`: an event to wait for before the request is answered.
+    instead of a body. `waits_for`: an event to wait for before the request is answered, or the future of its result.
     """
 
     status: int
@@ -225,7 +226,7 @@ class Response(msgspec.Struct, frozen=True):
     media_type: str = JSON
     stream: StreamedBody | None = None
     events: EventStream | None = None
-    waits_for: EventWait | None = None
+    waits_for: EventWait | Future[Any] | None = None
 
 
 class _SuccessEnvelope(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -250,7 +251,7 @@ def success(status: int, answer: OperationResult[Any]) -> Response:
         return Response(status, b"", _UNBUFFERED, EVENT_STREAM, events=answer.data)
     headers = ((REPLAYED, "true"),) if answer.is_replayed else ()
     body = _encoder.encode(_SuccessEnvelope(answer.data, answer.warnings))
-    waits_for = answer.waits_for if isinstance(answer.waits_for, EventWait) else None
+    waits_for = answer.waits_for if isinstance(answer.waits_for, EventWait | Future) else None
     return Response(status, body, headers, waits_for=waits_for)
 
 

@@ -151,7 +151,7 @@ TAGS: tuple[tuple[str, str, str], ...] = (
     (
         "Uploads",
         "Files that attachments name by ID, so that they need not be part of a JSON body.",
-        "createUpload getUpload deleteUpload createUploadLink uploadToLink",
+        "createUpload getUpload deleteUpload createUploadLink uploadLinkedFile",
     ),
     (
         "Drafts",

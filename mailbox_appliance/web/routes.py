@@ -157,7 +157,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/downloads/{token}", "downloadLinkedFile", contents.download, MAIL - {401}, media="*/*"),
     Route("POST", "/uploads", "createUpload", contents.create_upload, AUTH, success=201),
     Route("POST", "/uploads/links", "createUploadLink", contents.create_upload_link, AUTH | {415}, success=201),
-    Route("PUT", "/uploads/links/{token}", "uploadToLink", contents.upload_to_link, AUTH - {401}, success=201),
+    Route("PUT", "/uploads/links/{token}", "uploadLinkedFile", contents.upload_linked, AUTH - {401}, success=201),
     Route("GET", "/uploads/{uploadId}", "getUpload", contents.get_upload, AUTH - {413}),
     Route("DELETE", "/uploads/{uploadId}", "deleteUpload", contents.delete_upload, AUTH - {413}),
     Route("GET", "/accounts/{accountId}/threads/{threadId}", "getThread", messages.get_thread, MAIL),

@@ -194,7 +194,7 @@ class ResponseTask(WSGITask):
 
     def _hold(self, begin: "Callable[[Callable[[], None]], None]", value: object) -> None:
         """Set the request aside, until the function that `begin` is called with is called."""
-        self._held = held = HeldRequest(self.channel, self.request, value)
+        self._held = self.request.holder = held = HeldRequest(self.channel, self.request, value)
         with self.channel.requests_lock:
             self.channel.requests.insert(1, held)
         begin(held.release)
@@ -313,7 +313,7 @@ class Hold:
 
 
 class HeldRequest:
-    """A request that was set aside. It waits in the connection's queue, before the next request."""
+    """A request that was set aside, with its body. It waits in the connection's queue, before the next request."""
 
     error = None
 
@@ -323,7 +323,10 @@ class HeldRequest:
         self.release = self.hold.release
 
     def close(self) -> None:
-        """Do nothing: the request was closed when it was set aside."""
+        """Close the request, unless it was continued and set aside again."""
+        if self.request.holder is self:
+            self.request.holder = None
+            self.request.close()
 
 
 class ResponseSink:
