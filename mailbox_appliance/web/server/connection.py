@@ -10,7 +10,7 @@ Waitress internals used (pinned to 3.0.*), in addition to ClientDisconnected:
                   `handle_close`, `handle_error`, `write_soon`, `_flush_exception`, `_flush_some`,
                   `_flush_outbufs_below_high_watermark`, `outbufs`, `outbuf_lock`, `total_outbufs_len`,
                   `close_when_flushed`, `will_close`, `sent_continue`, `last_activity`, `connected`, `server`, `adj`,
-                  `logger`
+                  `logger`, `recv`
 
     Task          `status`, `version`, `response_headers`, `content_length`, `wrote_header`, `write`, `service`,
                   `execute`, `finish`, `close_on_finish`, `content_bytes_written`, `set_close_on_finish`,
@@ -381,6 +381,7 @@ def create_task(channel: Any, request: Any) -> ResponseTask:
 
 
 _RETRY_AFTER = 5
+_LARGE_RECEIVE = 64 * 1024
 
 
 class QuietLogger:
@@ -518,6 +519,11 @@ class HttpConnection(HTTPChannel):
             self.request, self.sent_continue = None, False
             self.requests.append(request)
             self.server.add_task(self)
+
+    def recv(self, buffer_size: int) -> bytes:
+        """Return data from the client: of a large body more at once than `buffer_size`, which takes less time."""
+        is_large = self.request is not None and self.request.part.size > 0
+        return bytes(super().recv(max(buffer_size, _LARGE_RECEIVE) if is_large else buffer_size))
 
     def received(self, data: bytes) -> bool:
         """Process data from the client; return whether it was accepted.
