@@ -46,7 +46,15 @@ from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.decoding import decode_msgpack
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
-from mailbox_appliance.model.messages import BodyFormat, BodyPart, Download, DownloadLink, StoredBody, Upload, UploadLink
+from mailbox_appliance.model.messages import (
+    BodyFormat,
+    BodyPart,
+    Download,
+    DownloadLink,
+    StoredBody,
+    Upload,
+    UploadLink,
+)
 from mailbox_appliance.operations.message_input import NewAttachment, refuse_control_characters
 from mailbox_appliance.operations.operation import MIB, Access, Caller, operation
 from mailbox_appliance.permissions import effective_capabilities, require_account, require_capability
@@ -376,7 +384,7 @@ UploadType = Annotated[
 
 
 class UploadLinkRequest(Input, frozen=True, kw_only=True):
-    """What an upload link is for.
+    """The file for which an upload link is requested.
 
     - filename: Name of the file, from which its media type is derived.
     """
@@ -472,7 +480,7 @@ def upload_linked(
 
 def _written(future: Future[Upload]) -> OperationResult[Upload]:
     """Return the result of an upload, which the interface waits for without occupying a worker."""
-    return OperationResult(cast(Upload, None), waits_for=future)
+    return OperationResult(cast("Upload", None), waits_for=future)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
     HTTPS (403) -> caller (401) -> session (403) -> mailbox (404) -> rights (403) -> input (400) -> the function
 
 The first parameters of the function are `appliance` and `caller`. The others come from the request: a mailbox
-(`Account`, named by `accountId`), a body (a struct, or one of several; `Content` for a file), and single values (path, query, header, flag or
-tool argument). Operations share single values as `**keys` of a TypedDict.
+(`Account`, named by `accountId`), a body (a struct, or one of several; `Content` for a file), and single values (path,
+query, header, flag or tool argument). Operations share single values as `**keys` of a TypedDict.
 """
 
 import hashlib

@@ -220,7 +220,8 @@ class Deliveries:
             self._lists.require_quotas(new.account_id, new.credential_id, new.quotas)
             now = self._clock.now()
             delivery = insert_delivery(self._database, new, to_timestamp(now))
-            use_uploads(self._database, new.upload_ids, delivery.operation_id, to_millis(now))
+            if new.upload_ids:
+                use_uploads(self._database, new.upload_ids, delivery.operation_id, to_millis(now))
         return AcceptedDelivery(delivery, new.warnings, is_new=True, is_shown=new.send_at is not None)
 
     def find_replay(self, credential_id: str, idempotency_key: str, request_hash: str) -> AcceptedDelivery | None:

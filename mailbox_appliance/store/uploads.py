@@ -208,7 +208,7 @@ class Uploads:
         return _to_upload(self._database.rows(_SELECT + "number = ?", (number,))[0])
 
     def _require_row(self, number: int) -> None:
-        """Raise NotFound if the member was deleted meanwhile."""
+        """Raise NotFound if the member was deleted."""
         if self._database.value("SELECT 1 FROM uploads WHERE number = ?", (number,)) is None:
             raise NotFound(what="member")
 
@@ -236,15 +236,15 @@ class Uploads:
 def use_uploads(database: Database, upload_ids: Sequence[str], operation_id: str, now: int) -> None:
     """Record that a delivery uses these uploads. Call it inside the transaction that accepts the delivery.
 
-    `now`: milliseconds since 1970. Raises NotFound if one of them was used or deleted meanwhile.
+    `now`: milliseconds since 1970. Raises NotFound if one of them was used or deleted before.
     """
     values = {"operation": operation_id, "ids": json.dumps(upload_ids), "now": now}
-    if upload_ids and database.change(_USE, values) < len(set(upload_ids)):
+    if database.change(_USE, values) < len(set(upload_ids)):
         raise NotFound(what="upload")
 
 
 class _StoredContent(Content):
-    """The content of an upload. Reading it raises NotFound if the upload was deleted meanwhile."""
+    """The content of an upload. Reading it raises NotFound after the upload was deleted."""
 
     def __init__(self, database: Database, number: int, size: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What uploads cost: memory of the serving process for a file of 25 MB, and what GET /me takes beside eight of them."""
+"""Measures uploads: memory of the serving process for a file of 25 MB, and the time of GET /me beside eight of them."""
 
 import http.client
 import os
@@ -18,7 +18,7 @@ _SIZE, _AT_ONCE, _SECONDS, _ROUNDS, _SETTLED = 25_000_000, 8, 6.0, 3, 3.0
 
 
 def measure() -> Iterator[Figure]:
-    """An upload and a send with it, then eight members' worth of uploads at once, over and over."""
+    """An upload and a send with it, then eight uploads at once, repeatedly."""
     with stage.scratch() as folder, stage.mail_servers(folder) as mail, stage.appliance(folder / "data") as running:
         account = running.connect(
             mail.sender, imap_port=mail.imap_port, smtp_port=mail.smtp_port, password=mail.password

@@ -350,7 +350,7 @@ def test_a_key_is_told_of_the_tools_that_it_may_use(library: Library) -> None:
     read_only = {name for line in reading for name in line.split()}
     read_write = read_only | {"create_draft", "update_draft", "delete_draft", "preview_send", "modify_emails"}
     full = read_write | {"send_email", "forward_email", "cancel_scheduled_email"}
-    assert len(full) == 21
+    assert len(full) == 22
     for (profile, capabilities), wanted in zip(PROFILES.items(), (read_only, read_write, full), strict=True):
         _, token = add_key(library.appliance, member, *capabilities)
         assert _listed(library, token) == wanted, profile

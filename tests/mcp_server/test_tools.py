@@ -27,6 +27,7 @@ TABLE = (
     ("get_email_body", f"GET {MESSAGE}/body", "R I"),
     ("get_thread", "GET /accounts/{accountId}/threads/{threadId}", "R I"),
     ("download_attachment", f"POST {MESSAGE}/attachments/{{attachmentId}}/download-link", "R I"),
+    ("create_upload_link", "POST /uploads/links", ""),
     ("create_draft", "POST /accounts/{accountId}/drafts", ""),
     ("get_draft", "GET /accounts/{accountId}/drafts/{draftId}", "R I"),
     ("update_draft", "PUT /accounts/{accountId}/drafts/{draftId}", "D I"),
@@ -42,6 +43,7 @@ TABLE = (
 )
 #: Capabilities that a caller needs to see a tool.
 NEEDS = {
+    "create_upload_link": {"mail.drafts", "mail.send"},
     "create_draft": {"mail.drafts"},
     "update_draft": {"mail.drafts"},
     "delete_draft": {"mail.drafts"},

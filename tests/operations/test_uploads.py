@@ -327,9 +327,7 @@ def test_uploads_count_toward_the_size_of_a_message(ada: CheckedClient, box: Fil
     assert (answer.refusal, answer.places) == ((400, "message_too_large"), ["/attachments"])
 
 
-def test_keys_cannot_send_what_they_have_no_access_to(
-    ada: CheckedClient, timed: Appliance, box: FilledMailbox
-) -> None:
+def test_keys_cannot_send_what_they_have_no_access_to(ada: CheckedClient, timed: Appliance, box: FilledMailbox) -> None:
     first, second = (add_key(timed, ada.member["id"], SEND)[1] for _ in range(2))
     asked = message({"uploadId": upload_id(ada, token=first)})
     for token, status in ((second, 404), (first, 200), (ada.token, 200)):

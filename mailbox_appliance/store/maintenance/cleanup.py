@@ -91,9 +91,7 @@ class StoreCleaner:
     change.
     """
 
-    def __init__(
-        self, database: Database, clock: Clock, parts: PartCache, changes: Changes, uploads: Uploads
-    ) -> None:
+    def __init__(self, database: Database, clock: Clock, parts: PartCache, changes: Changes, uploads: Uploads) -> None:
         self._database, self._clock, self._parts, self._changes = database, clock, parts, changes
         self._uploads = uploads
         self.get_limits: Callable[[], CleanupLimits] = CleanupLimits
