@@ -295,10 +295,11 @@ class HttpApi:
         if operation.get("parameters"):
             text += self._parameters(operation["parameters"]) + "\n"
         if (body := operation.get("requestBody")) is not None:
-            content = body["content"]["application/json"]
+            content = body["content"].get("application/json")
             required = "" if body.get("required") else " (optional)"
             more = " " + body["description"] if body.get("description") else ""
-            text += _fill(f"**Body**{required}: {self._kind(content['schema'])}.{more}", "") + "\n\n"
+            kind = "" if content is None else f" {self._kind(content['schema'])}."
+            text += _fill(f"**Body**{required}:{kind}{more}", "") + "\n\n"
         text += self._answer(operation["responses"]) + "\n"
         return text + self._examples(method, path, operation)
 

@@ -60,6 +60,7 @@ def test_a_client_that_asks_first_is_told_the_current_version(stage: Stage, way:
 
 READING = {name for name, hints in HINTS.items() if hints["readOnlyHint"]} - {"preview_send"}
 WRITING: dict[str, dict[str, Any]] = {
+    "create_upload_link": {},
     "create_draft": {"body": {"text": "a"}},
     "update_draft": {"draftId": "msg_1", "body": {"text": "a"}},
     "delete_draft": {"draftId": "msg_1"},
@@ -72,8 +73,10 @@ WRITING: dict[str, dict[str, Any]] = {
 #: The tools listed for a key with these capabilities.
 SHOWN: dict[tuple[str, ...], set[str]] = {
     ("mail.read",): READING,
-    ("mail.drafts",): {"create_draft", "update_draft", "delete_draft", "preview_send"},
-    ("mail.send",): {"preview_send", "send_email", "forward_email", "cancel_scheduled_email"},
+    ("mail.drafts",): {"create_upload_link", "create_draft", "update_draft", "delete_draft", "preview_send"},
+    ("mail.send",): {
+        *("create_upload_link", "preview_send", "send_email", "forward_email", "cancel_scheduled_email"),
+    },
     ("mail.organize",): {"modify_emails"},
     ("mail.trash", "mail.delete"): {"modify_emails"},
     ("admin.audit",): set(),
