@@ -90,7 +90,9 @@ def test_a_tool_says_in_few_words_what_it_is(tool: Tool) -> None:
 @every_tool
 def test_a_tool_is_described_by_a_sentence_that_begins_with_a_verb(tool: Tool) -> None:
     first = tool.help.partition(" ")[0]
-    assert first in {*"List Search Get Save Replace Delete Show Send Forward Cancel Apply Create".split()}
+    assert first in {
+        *("List", "Search", "Get", "Save", "Replace", "Delete", "Show", "Send", "Forward", "Cancel", "Apply", "Create")
+    }
     assert len(tool.title.split()) <= 6
 
 
