@@ -255,7 +255,7 @@ class Appliance:
         """
         self.stop_sending()
         until = time.monotonic() + timeout
-        self.upload_writer.shutdown(cancel_futures=True)
+        self.upload_writer.shutdown(wait=False, cancel_futures=True)
         self.readers.stop()
         self.webhook_sender.stop(0)
         self.html_readers.close()
