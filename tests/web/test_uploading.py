@@ -1,20 +1,25 @@
 """Uploads over sockets: they wait without a worker, hold few bytes, and leave nothing when they are interrupted."""
 
 import hashlib
+import http.client
 import json
 import os
 import threading
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import closing, suppress
+from urllib.parse import urlsplit
 
 import pytest
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.uploads import Uploader
 from mailbox_appliance.system.spool import Spool
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.server.server import HttpServer
 from tests.checked_client import CheckedClient
+from tests.servers.running import RunningAppliance
 from tests.web.wire import Wire, eventually, listening
 
 MIB = 1 << 20
@@ -37,7 +42,7 @@ def head(
 
 def rows(appliance: Appliance) -> tuple[int, int]:
     count = "SELECT (SELECT count(*) FROM uploads), (SELECT count(*) FROM upload_chunks)"
-    return appliance.store.database.rows(count)[0]  # type: ignore[return-value]
+    return appliance.store.database.rows(count)[0]
 
 
 def test_uploads_wait_for_the_writer_without_a_worker(
@@ -129,3 +134,41 @@ def test_uploads_that_wait_are_told_when_the_appliance_stops(
         may_write.set()
     assert answer.status == 429
     assert json.loads(answer.body)["error"]["message"]
+
+
+def test_a_killed_appliance_keeps_whole_uploads_and_nothing_of_others(running: RunningAppliance) -> None:
+    """Twelve uploads are under way or stored when it is killed."""
+    content = os.urandom(4 * MIB)
+    place = urlsplit(running.url).netloc
+    stored = threading.Semaphore(0)
+
+    def upload() -> None:
+        fields = {"Authorization": f"Bearer {running.token}"}
+        with (
+            suppress(OSError, http.client.HTTPException),
+            closing(http.client.HTTPConnection(place, timeout=30)) as connection,
+        ):
+            connection.request("POST", "/api/v1/uploads?filename=a.bin", content, fields)
+            connection.getresponse().close()
+        stored.release()
+
+    threads = [threading.Thread(target=upload) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    assert stored.acquire(timeout=30)
+    assert running.process is not None
+    running.process.kill()
+    running.process.wait()
+    for thread in threads:
+        thread.join()
+    store = Store.open(running.folder)
+    try:
+        store.cleaner.delete_uploads()
+        rows_left = store.database.rows("SELECT member_id, id FROM uploads")
+        assert rows_left
+        assert store.database.value("SELECT count(*) FROM upload_chunks") == 32 * len(rows_left)
+        for member, upload_id in rows_left:
+            found = store.uploads.get(Uploader(member, "session", "any"), upload_id)
+            assert hashlib.sha256(found.content.read()).hexdigest() == found.upload.sha256
+    finally:
+        store.close()
