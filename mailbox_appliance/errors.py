@@ -218,6 +218,12 @@ class UnknownFolder(NotFound):
     """No folder has this ID, role or name. List the folders of the mailbox to see which exist."""
 
 
+class UploadLinkOver(NotFound):
+    """This upload link is not valid, was used, or has expired. A link takes one file within 10 minutes: request a new
+    one.
+    """
+
+
 class NothingToRemove(NotFound):
     """There is no {what} to remove."""
 
@@ -270,6 +276,14 @@ class BeingDecided(Conflict):
 
 class UndoUsed(Conflict):
     """This undo token was already used. An action can be undone once."""
+
+    changed_nothing = True
+
+
+class UploadsFull(Conflict):
+    """Your uploads would exceed their limit of {limit}. Delete uploads that you do not need, use them in a message, or
+    wait until they expire.
+    """
 
     changed_nothing = True
 

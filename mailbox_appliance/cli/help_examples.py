@@ -57,6 +57,8 @@ _EXAMPLES: dict[str, str] = {
     "emails undo": "emails undo mbxu_6Jw3F9sK1vR8tQ2xN7cB5dLm",
     "threads get": "threads get thr_01jb2c3d4e5f6g7h8j9k0m1n2p --format table",
     "labels list": "labels list --account ada@example.org",
+    "uploads": "uploads create report.pdf",
+    "uploads create": "uploads create report.pdf",
     "attachments": f"attachments download {_MESSAGE} att_01jb2c3d4e5f6g7h8j9k0m1n2p",
     "attachments download": f"attachments download {_MESSAGE} att_01jb2c3d4e5f6g7h8j9k0m1n2p --output report.pdf",
     "attachments link": f"attachments link {_MESSAGE} att_01jb2c3d4e5f6g7h8j9k0m1n2p",

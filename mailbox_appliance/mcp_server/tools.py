@@ -143,6 +143,19 @@ TOOLS: tuple[Tool, ...] = (
         more=_FILE_SCHEMA,
     ),
     _tool(
+        "create_upload_link",
+        "Create an upload link",
+        ToolInput(contents.create_upload_link, "POST /uploads/links"),
+        write_tools.acted(
+            "create_upload_link",
+            "Send the file by PUT to `url`, as the body, without a token. Then pass its `uploadId` in `attachments`.",
+        ),
+        "adds",
+        "Create a link to which one file of at most 25 MiB can be sent by PUT within 10 minutes, such as with"
+        " `curl -T FILE URL`. Then pass its uploadId in `attachments`: the file never passes through this"
+        " conversation.",
+    ),
+    _tool(
         "create_draft",
         "Save a draft",
         ToolInput(drafts.create_draft, "POST /accounts/{accountId}/drafts"),

@@ -136,7 +136,8 @@ class OperationResult(Struct, Generic[T], frozen=True):
     status: int | None = None
     #: Identifies the data, for the header `ETag` (RFC 9110 8.8.3); None if it has none.
     etag: str | None = None
-    #: What the interface may wait for before it asks again: an `EventWait`. None: the result is final.
+    #: What the interface may wait for before it asks again: an `EventWait`; or the `Future` of the data, which it must
+    #: wait for. None: the result is final.
     waits_for: object | None = None
 
 
@@ -219,6 +220,7 @@ class NewDelivery:
     - parent_id: The message that it replies to or forwards, which gets a flag after success.
     - to, subject: Values for the list of scheduled messages.
     - warnings: Warnings for the client, whatever the outcome.
+    - upload_ids: The uploads that it contains, which are used up.
     """
 
     account_id: str
@@ -237,6 +239,7 @@ class NewDelivery:
     quotas: "tuple[Quota, ...]" = ()
     draft_version: str | None = None
     warnings: tuple[str, ...] = ()
+    upload_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

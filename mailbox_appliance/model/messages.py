@@ -244,6 +244,38 @@ class DownloadLink(Wire, frozen=True, kw_only=True):
     size_bytes: int
 
 
+class Upload(Wire, frozen=True, kw_only=True):
+    """A file that was uploaded, for attachments to name by `uploadId`.
+
+    - upload_id: Upload ID.
+    - filename: File name of an attachment that gives none.
+    - mime_type: Media type of an attachment that gives none.
+    - size_bytes: Size of the file, in bytes.
+    - sha256: SHA-256 of the file, in hex.
+    - expires_at: When it is deleted, unless a message with it is accepted earlier.
+    """
+
+    upload_id: str
+    filename: str
+    mime_type: str
+    size_bytes: int
+    sha256: str
+    expires_at: str
+
+
+class UploadLink(Wire, frozen=True, kw_only=True):
+    """A link to which one file can be uploaded without a credential. It is shown only once.
+
+    - url: Address to send the file to, with PUT.
+    - upload_id: ID that the upload gets.
+    - expires_at: When the link expires.
+    """
+
+    url: str
+    upload_id: str
+    expires_at: str
+
+
 class FailedMessageAction(Wire, frozen=True, kw_only=True):
     """A message that an action was not applied to.
 

@@ -127,6 +127,8 @@ def send(
     that. Until then, no other send, update or deletion can use the draft (409 `conflict`); bulk actions can, without
     effect on what is sent.
 
+    Uploads that attachments name are deleted when the message is accepted; repeating the request still works.
+
     Errors:
 
     - 503 and 429 `provider_rate_limited`: nobody received the message. Repeat the same request with the same key.
@@ -311,6 +313,7 @@ def _new_delivery(
         subject=prepared.subject,
         warnings=prepared.warnings,
         quotas=(*sending_quotas(appliance.settings), *policies.quotas()),
+        upload_ids=prepared.upload_ids,
     )
 
 

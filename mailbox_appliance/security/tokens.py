@@ -75,6 +75,7 @@ Prefix = Literal[
     "wat",
     "evt",
     "apr",
+    "upl",
     "req",
 ]
 

@@ -5,6 +5,7 @@ It also decides which proxies to trust, and which host names to accept.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -216,8 +217,8 @@ class Response(msgspec.Struct, frozen=True):
     """A response, encoded as bytes.
 
     `stream`: a body that is produced while it is sent, used instead of `body`. `events`: events to send as they happen,
-    instead of a body. `waits_for`: an event to wait for before the request is answered. `request_body`: the body of a
-    request that waits, since it can be read only once.
+    instead of a body. `waits_for`: an event to wait for before the request is answered, or the future of its result.
+    `request_body`: the body of a request that waits for an event, since it can be read only once.
     """
 
     status: int
@@ -226,7 +227,7 @@ class Response(msgspec.Struct, frozen=True):
     media_type: str = JSON
     stream: StreamedBody | None = None
     events: EventStream | None = None
-    waits_for: EventWait | None = None
+    waits_for: EventWait | Future[Any] | None = None
     request_body: bytes = b""
 
 
@@ -256,7 +257,7 @@ def success(status: int, answer: OperationResult[Any]) -> Response:
         headers += (("ETag", f'"{answer.etag}"'),)
     offer = answer.undo if isinstance(answer, UndoableResult) else None
     body = _encoder.encode(_SuccessEnvelope(answer.data, answer.warnings, offer))
-    waits_for = answer.waits_for if isinstance(answer.waits_for, EventWait) else None
+    waits_for = answer.waits_for if isinstance(answer.waits_for, EventWait | Future) else None
     return Response(status, body, headers, waits_for=waits_for)
 
 

@@ -154,6 +154,12 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
             "required": operation.body.is_required,
             "content": {"application/json": content},
         }
+    if operation.file is not None:
+        described["requestBody"] = {
+            "description": f"The file, at most {operation.body_limit // MIB} MiB.",
+            "required": True,
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        }
     return described
 
 

@@ -57,6 +57,7 @@ PATH_PARAMETERS = {
     "operationId": ("ID of the delivery.", "dlv_01kf8m2r4t6v8x0z2b4d6f8h0j"),
     "backupId": ("ID of the backup.", "bak_01kf8m2r4t6v8x0z2b4d6f8h0j"),
     "webhookId": ("ID of the webhook.", "whk_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+    "uploadId": ("ID of the upload.", "upl_01kf8m2r4t6v8x0z2b4d6f8h0j"),
 }
 CALLBACK_PARAMETERS = {
     "state": "Identifies the sign-in.",
@@ -147,6 +148,11 @@ TAGS: tuple[tuple[str, str, str], ...] = (
             " createDownloadLink downloadLinkedFile getThread applyMessageAction"
             " undoMessageAction"
         ),
+    ),
+    (
+        "Uploads",
+        "Files that attachments name by ID, so that they need not be part of a JSON body.",
+        "createUpload getUpload deleteUpload createUploadLink uploadLinkedFile",
     ),
     (
         "Drafts",

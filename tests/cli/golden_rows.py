@@ -112,6 +112,7 @@ CHANGING = (
     _action("label",              "heap10", " --add work"),
     Row("emails undo",            f"{{undo}} {HERE}",                    f"mbxu_unknown {HERE}", make.undo),
     Row("emails delete",          f"{{any}} {HERE}",                     f"msg_unknown {HERE}", make.message_to_lose),
+    Row("uploads create",         "- --filename a.txt",                  "-"),
     Row("drafts create",          SEND,                                  "--to nobody"),
     Row("drafts update",          f"{{draft}} {SEND}",                   f"msg_unknown {SEND}"),
     Row("drafts send",            "{new} --idempotency-key {token}",     "msg_unknown --idempotency-key off",

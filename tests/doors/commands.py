@@ -128,6 +128,7 @@ LINES: tuple[Line, ...] = (
     _line(f"attachments download {{messageId}} {{attachmentId}} {IN}", f"GET {MESSAGE}/attachments/{{attachmentId}}"),
     _line(f"attachments link {{messageId}} {{attachmentId}} {IN}",
           f"POST {MESSAGE}/attachments/{{attachmentId}}/download-link"),
+    _line("uploads create - --filename a",                            "POST /uploads"),
     _line(f"threads get {{threadId}} {IN}",                           f"GET {BOX}/threads/{{threadId}}"),
     _line(f"drafts list {IN}",                                        f"GET {BOX}/drafts"),
     _line(f"drafts get {{draftId}} {IN}",                             f"GET {BOX}/drafts/{{draftId}}"),

@@ -75,6 +75,7 @@ ROWS: tuple[Row, ...] = (
     Row("get_email_body",         f"GET {MESSAGE}/body"),
     Row("get_thread",             f"GET {BOX}/threads/{{threadId}}"),
     Row("download_attachment",    f"POST {MESSAGE}/attachments/{{attachmentId}}/download-link"),
+    Row("create_upload_link",     "POST /uploads/links"),
     Row("create_draft",           f"POST {BOX}/drafts"),
     Row("get_draft",              f"GET {BOX}/drafts/{{draftId}}"),
     Row("update_draft",           f"PUT {BOX}/drafts/{{draftId}}"),

@@ -222,6 +222,11 @@ RIGHTS: tuple[Right, ...] = (
     credential(f"GET {MESSAGE}/attachments/{{attachmentId}}", READ),
     credential(f"POST {MESSAGE}/attachments/{{attachmentId}}/download-link", READ),
     everybody("GET /downloads/{token}"),                  # C 3: the token
+    credential("POST /uploads", DRAFTS, SEND),            # C 7: K (mail.drafts or mail.send)
+    credential("POST /uploads/links", DRAFTS, SEND),
+    everybody("PUT /uploads/links/{token}"),              # C 7: the link
+    credential("GET /uploads/{uploadId}", DRAFTS, SEND),
+    credential("DELETE /uploads/{uploadId}", DRAFTS, SEND),
     credential(f"GET {BOX}/threads/{{threadId}}", READ),
     credential(f"GET {BOX}/drafts", READ),
     credential(f"GET {BOX}/drafts/{{draftId}}", READ),

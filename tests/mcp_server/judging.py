@@ -28,6 +28,7 @@ HINTS: dict[str, Mapping[str, bool]] = {
     "get_email_body": READS,
     "get_thread": READS,
     "download_attachment": READS,
+    "create_upload_link": MAKES,
     "create_draft": MAKES,
     "get_draft": READS,
     "update_draft": DESTROYS,

@@ -357,7 +357,7 @@ def test_a_key_is_told_of_the_tools_that_it_may_use(library: Library) -> None:
         "undo_action",
     }
     full = read_write | {"send_email", "forward_email", "cancel_scheduled_email"}
-    assert len(full) == 23
+    assert len(full) == 24
     for (profile, capabilities), wanted in zip(PROFILES.items(), (read_only, read_write, full), strict=True):
         _, token = add_key(library.appliance, member, *capabilities)
         assert _listed(library, token) == wanted, profile

@@ -27,6 +27,7 @@ TABLE = (
     ("get_email_body", f"GET {MESSAGE}/body", "R I"),
     ("get_thread", "GET /accounts/{accountId}/threads/{threadId}", "R I"),
     ("download_attachment", f"POST {MESSAGE}/attachments/{{attachmentId}}/download-link", "R I"),
+    ("create_upload_link", "POST /uploads/links", ""),
     ("create_draft", "POST /accounts/{accountId}/drafts", ""),
     ("get_draft", "GET /accounts/{accountId}/drafts/{draftId}", "R I"),
     ("update_draft", "PUT /accounts/{accountId}/drafts/{draftId}", "D I"),
@@ -44,6 +45,7 @@ TABLE = (
 )
 #: Capabilities that a caller needs to see a tool.
 NEEDS = {
+    "create_upload_link": {"mail.drafts", "mail.send"},
     "create_draft": {"mail.drafts"},
     "update_draft": {"mail.drafts"},
     "delete_draft": {"mail.drafts"},
@@ -91,7 +93,7 @@ def test_a_tool_says_in_few_words_what_it_is(tool: Tool) -> None:
 @every_tool
 def test_a_tool_is_described_by_a_sentence_that_begins_with_a_verb(tool: Tool) -> None:
     first = tool.help.partition(" ")[0]
-    verbs = "List Search Get Save Replace Delete Show Send Forward Cancel Apply Undo"
+    verbs = "List Search Get Save Replace Delete Show Send Forward Cancel Apply Undo Create"
     assert first in verbs.split()
     assert len(tool.title.split()) <= 6
 

@@ -1,4 +1,4 @@
-"""The commands `emails`, `threads` and `attachments`: list, read and change messages."""
+"""The commands `emails`, `threads`, `attachments` and `uploads`: list, read and change messages, and upload files."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from mailbox_appliance.cli.command_table import (
 from mailbox_appliance.cli.commands import sending
 from mailbox_appliance.cli.context import Invocation
 from mailbox_appliance.cli.groups import command, flag, group, option
-from mailbox_appliance.cli.inputs import ListedMessage, read_messages
+from mailbox_appliance.cli.inputs import MIB, ListedMessage, read_input, read_messages
 from mailbox_appliance.client.errors import UNCERTAIN, wrong_usage
 
 if TYPE_CHECKING:
@@ -328,6 +328,42 @@ attachments = group(
     "Manage attachments: download, link.",
     [command("download", _download, _DOWNLOAD_HELP, (*_ATTACHMENT_ARGUMENTS, ACCOUNT, *SAVE_OPTIONS)), LINK.command()],
 )
+
+
+# --- `uploads`: files that messages of other programs attach by their ID ---
+
+
+_LARGEST_UPLOAD = 25 * MIB
+_UPLOAD_HELP = """Upload a file, for a message that names its uploadId.
+
+It is kept for one hour, and can be attached once, with `--input` or by another program. `emails send --attach` needs no
+upload.
+"""
+
+
+def _upload(invocation: Invocation, file: str, filename: str | None, mime_type: str | None) -> int:
+    from pathlib import Path
+
+    from mailbox_appliance.client.http import ApiRequest
+
+    if file == "-" and filename is None:
+        raise wrong_usage("Standard input has no name: add --filename NAME.", "option:--filename")
+    content = read_input(invocation.terminal, file, _LARGEST_UPLOAD)
+    query = [("filename", filename or Path(file).name), *([] if mime_type is None else [("mimeType", mime_type)])]
+    headers = {"Content-Type": "application/octet-stream"}
+    with invocation.terminal.waiting("Uploading…") as tell:
+        request = ApiRequest("POST", "/uploads", tuple(query), content, headers, telling=tell)
+        answer = invocation.client().call(request)
+    output.show_answer(invocation, answer)
+    return 0
+
+
+_UPLOAD_PARAMETERS: tuple[click.Parameter, ...] = (
+    click.Argument(["file"], metavar="FILE|-"),
+    option("--filename", "NAME", "File name for recipients (default: that of FILE)."),
+    option("--mime-type", "TYPE", "Media type (default: derived from the file name)."),
+)
+uploads = group("uploads", "Manage uploads: create.", [command("create", _upload, _UPLOAD_HELP, _UPLOAD_PARAMETERS)])
 
 
 # --- `emails get`: a message, its body in pages, or the raw message ---

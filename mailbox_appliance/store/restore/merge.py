@@ -424,6 +424,7 @@ def merge_present(
     with _attach_present(database, present, key, leave_log), database.transaction(durable=True):
         changes.begin_anew(database, int(database.value(_PRESENT_CHANGES)))
         undo.drop_all(database)
+        _delete_uploads(database)
         relation, common = _find_relation(database, is_pre_restore=is_pre_restore, is_upgraded=is_upgraded)
         for name in _HTTPS_SETTINGS:
             _copy_setting(database, name)
@@ -454,7 +455,14 @@ def merge_nothing(database: Database, now: datetime, why: str = "") -> MergeResu
     with database.transaction(durable=True):
         changes.begin_anew(database, 0)
         undo.drop_all(database)
+        _delete_uploads(database)
         return _merge_blindly(database, now, why)
+
+
+def _delete_uploads(database: Database) -> None:
+    """Uploads are kept for an hour, so those in a backup are outdated; clients repeat those of the present store."""
+    database.change("DELETE FROM main.uploads")
+    database.change("DELETE FROM main.upload_chunks")
 
 
 def _merge_blindly(database: Database, now: datetime, why: str, relation: Relation | None = None) -> MergeResult:
