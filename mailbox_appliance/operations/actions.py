@@ -5,7 +5,7 @@ from typing import Annotated, get_args
 from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Invalid, Unsupported
+from mailbox_appliance.errors import Detail, Invalid, PolicyDenied, Unsupported
 from mailbox_appliance.mailbox import actions
 from mailbox_appliance.mailbox.bulk import Action, MessageAction
 from mailbox_appliance.mailbox.connections import problem_of
@@ -15,6 +15,7 @@ from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.messages import MessageActionResult
 from mailbox_appliance.model.sync import MirroredFolder
 from mailbox_appliance.operations.operation import Caller, operation
+from mailbox_appliance.policies import read_policies
 from mailbox_appliance.remote.errors import RemoteFault
 
 MAX_MESSAGES, MAX_LABELS = 100, 100
@@ -25,6 +26,7 @@ _CAPABILITY_OF_ACTION: dict[Action, Capability] = dict.fromkeys(get_args(Action)
     "delete": Capability.MAIL_DELETE,
 }
 _LABEL_ACTIONS: frozenset[Action] = frozenset({"addLabels", "removeLabels"})
+_MOVES: frozenset[Action] = frozenset({"archive", "trash", "untrash", "move"})
 _ROLES_WITH_ACTION = ("archive", "trash")
 _Id = Annotated[str, Meta(min_length=1)]
 
@@ -74,7 +76,7 @@ def _needed_capability(body: object) -> Capability | None:
 )
 def perform(
     appliance: Appliance,
-    caller: Caller,  # noqa: ARG001 - rights were checked
+    caller: Caller,
     account: Account,
     request: MessageActionRequest,
 ) -> MessageActionResult:
@@ -88,6 +90,8 @@ def perform(
     - `archive` and `trash` create their folder if needed.
     - `untrash` moves messages to the inbox, or to the drafts if the server marks them as drafts.
     - `delete` is permanent.
+    - If a sending policy asks for an approval of new recipients, only a session of the owner can move messages out of
+      spam, or to Sent.
     - Labels are IMAP keywords (RFC 9051 2.3.2). With Gmail labels, `archive` removes a message from the inbox, and
       `move` to a label also adds that label.
     """
@@ -97,10 +101,33 @@ def perform(
     wanted = MessageAction(
         request.action, distinct, _find_target_folder(appliance, account, request), _read_labels(account, request)
     )
+    _require_recipients_stay_new(appliance, caller, account, wanted)
     try:
         return actions.perform(appliance.connections, appliance.store, appliance.events, account.id, wanted)
     except RemoteFault as fault:
         raise problem_of(fault) from fault
+
+
+def _require_recipients_stay_new(appliance: Appliance, caller: Caller, account: Account, wanted: MessageAction) -> None:
+    """Raise PolicyDenied if an action would let somebody send without the approval that a policy asks for.
+
+    The addresses in a message become known to the mailbox when it leaves spam or lies in Sent.
+    """
+    store, credential = appliance.store, caller.required_credential
+    is_owner = credential.kind == "session" and account.owner_member_id == caller.member.id
+    if wanted.action not in _MOVES or is_owner:
+        return
+    policies = read_policies(store, account.id, credential.id)
+    if "newRecipients" not in {policies.mailbox.approval, policies.key and policies.key.approval}:
+        return
+    if wanted.target is not None and wanted.target.role == "sent":
+        reason = "messages cannot be moved to Sent, since that makes their recipients known."
+        raise PolicyDenied(reason=reason, details=(Detail("/folder", reason),))
+    for message_id, located in store.mailbox_writer.locate(account.id, wanted.message_ids).items():
+        if located.folder.role == "spam":
+            reason = "messages cannot be moved out of spam, since that makes their senders known."
+            place = f"/messageIds/{wanted.message_ids.index(message_id)}"
+            raise PolicyDenied(reason=reason, details=(Detail(place, reason),))
 
 
 def _find_target_folder(appliance: Appliance, account: Account, request: MessageActionRequest) -> MirroredFolder | None:
