@@ -58,8 +58,13 @@ def draft(desk: Desk, *headers: str) -> str:
     lines = [f"From: {desk.box.email}", "Subject: Drafted", "Message-ID: <drafted@client.test>", *headers]
     source = ("\r\n".join([*lines, "MIME-Version: 1.0", "", "Text."]) + "\r\n").encode()
     desk.house.server.deliver(desk.box.email, source, folder="Drafts", flags="\\Draft")
-    wait_until(lambda: len(desk.house.messages(desk.box, folder="drafts")) == 1, lambda: "no draft", 20)
-    return str(desk.house.messages(desk.box, folder="drafts")[0]["id"])
+    return listed(desk, "drafts")
+
+
+def listed(desk: Desk, folder: str) -> str:
+    """Return the ID of the only message in a folder, when it is there."""
+    wait_until(lambda: len(desk.house.messages(desk.box, folder=folder)) == 1, lambda: f"nothing in {folder}", 5)
+    return str(desk.house.messages(desk.box, folder=folder)[0]["id"])
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------
@@ -214,12 +219,6 @@ def modify(desk: Desk, **body: object) -> Answer:
     """Apply an action to messages by the key."""
     path = f"/accounts/{desk.box.id}/messages/actions"
     return desk.house.running.ask("POST", path, body, token=desk.key, timeout=60)
-
-
-def listed(desk: Desk, folder: str) -> str:
-    """Return the ID of the only message in a folder, when it is there."""
-    wait_until(lambda: len(desk.house.messages(desk.box, folder=folder)) == 1, lambda: f"nothing in {folder}", 20)
-    return str(desk.house.messages(desk.box, folder=folder)[0]["id"])
 
 
 @pytest.mark.parametrize("steps", [("move",), ("archive",), ("trash", "untrash")])
