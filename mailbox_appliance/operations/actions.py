@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Invalid, UndoUsed, Unsupported
+from mailbox_appliance.errors import Detail, Invalid, PolicyDenied, UndoUsed, Unsupported
 from mailbox_appliance.mailbox import actions, undo
 from mailbox_appliance.mailbox.bulk import Action, MessageAction
 from mailbox_appliance.mailbox.connections import problem_of
@@ -19,6 +19,7 @@ from mailbox_appliance.model.messages import MessageActionResult
 from mailbox_appliance.model.sync import MirroredFolder
 from mailbox_appliance.operations.operation import Caller, operation
 from mailbox_appliance.permissions import require_capability
+from mailbox_appliance.policies import read_policies
 from mailbox_appliance.remote.errors import RemoteFault
 
 MAX_MESSAGES, MAX_LABELS = 100, 100
@@ -29,6 +30,7 @@ _CAPABILITY_OF_ACTION: dict[Action, Capability] = dict.fromkeys(get_args(Action)
     "delete": Capability.MAIL_DELETE,
 }
 _LABEL_ACTIONS: frozenset[Action] = frozenset({"addLabels", "removeLabels"})
+_MOVES: frozenset[Action] = frozenset({"archive", "trash", "untrash", "move"})
 _ROLES_WITH_ACTION = ("archive", "trash")
 _Id = Annotated[str, Meta(min_length=1)]
 
@@ -92,6 +94,8 @@ def perform(
     - `archive` and `trash` create their folder if needed.
     - `untrash` moves messages to the inbox, or to the drafts if the server marks them as drafts.
     - `delete` is permanent.
+    - If a sending policy asks for an approval of new recipients, only a session of the owner can move messages out of
+      spam, or to Sent.
     - Labels are IMAP keywords (RFC 9051 2.3.2). With Gmail labels, `archive` removes a message from the inbox, and
       `move` to a label also adds that label.
     - `undo`, beside `data`, has a token that undoes the action, for 24 hours. It is absent if the action changed no
@@ -103,6 +107,7 @@ def perform(
     wanted = MessageAction(
         request.action, distinct, _find_target_folder(appliance, account, request), _read_labels(account, request)
     )
+    _require_recipients_stay_new(appliance, caller, account, wanted)
     try:
         outcomes = actions.perform(appliance.connections, appliance.store, appliance.events, account.id, wanted)
     except RemoteFault as fault:
@@ -110,6 +115,28 @@ def perform(
     changes = outcomes.changes()
     offer = appliance.store.undo.add(account.id, caller.member.id, request.action, changes) if changes else None
     return UndoableResult(outcomes.result(), undo=offer)
+
+
+def _require_recipients_stay_new(appliance: Appliance, caller: Caller, account: Account, wanted: MessageAction) -> None:
+    """Raise PolicyDenied if an action would let somebody send without the approval that a policy asks for.
+
+    The addresses in a message become known to the mailbox when it leaves spam or lies in Sent.
+    """
+    store, credential = appliance.store, caller.required_credential
+    is_owner = credential.kind == "session" and account.owner_member_id == caller.member.id
+    if wanted.action not in _MOVES or is_owner:
+        return
+    policies = read_policies(store, account.id, credential.id)
+    if "newRecipients" not in {policies.mailbox.approval, policies.key and policies.key.approval}:
+        return
+    if wanted.target is not None and wanted.target.role == "sent":
+        reason = "messages cannot be moved to Sent, since that makes their recipients known."
+        raise PolicyDenied(reason=reason, details=(Detail("/folder", reason),))
+    for message_id, located in store.mailbox_writer.locate(account.id, wanted.message_ids).items():
+        if located.folder.role == "spam":
+            reason = "messages cannot be moved out of spam, since that makes their senders known."
+            place = f"/messageIds/{wanted.message_ids.index(message_id)}"
+            raise PolicyDenied(reason=reason, details=(Detail(place, reason),))
 
 
 def _find_target_folder(appliance: Appliance, account: Account, request: MessageActionRequest) -> MirroredFolder | None:

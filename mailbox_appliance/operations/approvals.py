@@ -115,13 +115,12 @@ def approve(
     with store.database.transaction(durable=True):
         recheck_caller(store, caller)
         found = store.approvals.get(approval_id, caller.member.id)
-        _require_decider(store, caller, found)
         if request.digest != found.shown.digest:
             raise Conflict(
                 reason="This digest names another message. Read the approval again.",
                 details=(Detail("/digest", "This is not the digest of the message that waits."),),
             )
-        _require_may_send(store, found)
+        _require_may_send(store, caller, found)
         store.approvals.approve(found, caller.member.id)
         store.audit.record(
             caller.actor,
@@ -156,23 +155,17 @@ def reject(
     return OperationResult(store.approvals.get(approval_id, caller.member.id).shown)
 
 
-def _require_decider(store: Store, caller: Caller, found: StoredApproval) -> None:
-    """Raise Denied unless the caller may approve: whoever a policy of the mailbox leashes cannot loose themselves."""
-    if found.by_owner:
-        permissions.require_owner(store.accounts.get(found.shown.account_id), caller.member.id)
-
-
-def _require_may_send(store: Store, found: StoredApproval) -> None:
-    """Raise Denied or PolicyDenied if the message must not be sent any more, for what has changed since."""
+def _require_may_send(store: Store, caller: Caller, found: StoredApproval) -> None:
+    """Raise Denied or PolicyDenied if the message must not be sent any more, for what has changed since, or if only the
+    mailbox's owner may approve it: whoever a policy of the mailbox leashes cannot loose themselves.
+    """
     if not permissions.may_send_now(store, found.shown.account_id, found.shown.requested_by.id, found.member_id):
         raise Denied(reason="the credential that asked for this message may not send from this mailbox any more.")
     recipients = store.deliveries.get_work(found.shown.operation_id).envelope.recipients
-    check(
-        store,
-        read_policies(store, found.shown.account_id, found.shown.requested_by.id),
-        found.shown.account_id,
-        recipients,
-    )
+    policies = read_policies(store, found.shown.account_id, found.shown.requested_by.id)
+    _, by_owner = check(store, policies, found.shown.account_id, recipients)
+    if by_owner or found.by_owner:
+        permissions.require_owner(store.accounts.get(found.shown.account_id), caller.member.id)
 
 
 def _load(store: Store, found: StoredApproval) -> Content | None:

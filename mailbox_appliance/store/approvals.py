@@ -59,7 +59,7 @@ class SendingPolicies:
 
 
 def _decode(text: str | None) -> SendingPolicy | None:
-    return None if text is None else msgspec.json.decode(text, type=SendingPolicy)
+    return None if text is None else decode_json(text, SendingPolicy)
 
 
 _COLUMNS = (
@@ -129,12 +129,17 @@ class Approvals:
         return int(self._database.value(sql, {"member": member_id}))
 
     def add(self, work: DeliveryWork, approval: NewApproval) -> None:
-        """Let a queued delivery wait for an approval, in a transaction of its own."""
+        """Let a queued delivery wait for an approval, in a transaction of its own. An earlier approval is void."""
         now = self._clock.now()
         with self._database.transaction(durable=True):
             due = to_millis(now + approval.lifetime)
-            sql = "UPDATE delivery_operations SET next_attempt_at = ? WHERE id = ? AND status = 'queued'"
+            # Without a cause: the queue moves attempts forward that failed earlier.
+            sql = (
+                "UPDATE delivery_operations SET next_attempt_at = ?, last_cause = NULL"
+                " WHERE id = ? AND status = 'queued'"
+            )
             if self._database.change(sql, (due, work.operation_id)):
+                self._database.change("DELETE FROM approvals WHERE operation = ?", (work.operation_id,))
                 message = ComposedMessage(work.wire, work.bcc_header, work.envelope, work.message_id)
                 insert_approval(self._database, work.operation_id, message, approval, now)
 

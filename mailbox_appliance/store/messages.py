@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 from mailbox_appliance.clock import from_millis, millis_to_timestamp
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.mail.address import same_mailbox
+from mailbox_appliance.mail.address import same_address
 from mailbox_appliance.mail.folder_roles import is_user_label, is_valid_label_name
 from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
 from mailbox_appliance.mail.provenance import domain_key
@@ -306,7 +306,7 @@ class Messages:
             people = decode_json(packed, _People)
             from_them = () if people.sender is None else (people.sender,)
             named = (*people.to, *people.cc, *people.bcc) if was_sent else from_them
-            if any(same_mailbox(each.email, address) for each in named):
+            if any(same_address(each.email, address) for each in named):
                 return True
         return False
 
