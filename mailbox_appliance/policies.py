@@ -7,6 +7,7 @@ of both policies holds in each field. A policy that cannot be read allows nothin
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,7 +16,9 @@ from mailbox_appliance.mail.address import comparable_domain, domain_of, same_ad
 from mailbox_appliance.model.base import own_text
 from mailbox_appliance.model.deliveries import Quota
 from mailbox_appliance.model.policies import SendingPolicy
-from mailbox_appliance.store.store import Store
+
+if TYPE_CHECKING:
+    from mailbox_appliance.store.store import Store
 
 _WINDOWS = (("per_hour", "perHour", timedelta(hours=1)), ("per_day", "perDay", timedelta(days=1)))
 
@@ -31,7 +34,7 @@ class Denial:
 
 @dataclass(frozen=True)
 class PolicyVerdict:
-    """What one policy says about a message: what it forbids, and why a person must approve it."""
+    """The verdict of one policy on a message: what it forbids, and why a person must approve it."""
 
     denials: tuple[Denial, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -55,7 +58,7 @@ def judge(
     own_domains: Collection[str],
     find_known: Callable[[Sequence[str]], Collection[str]],
 ) -> PolicyVerdict:
-    """Return what a policy says about a message to these envelope recipients.
+    """Return the verdict of a policy on a message to these envelope recipients.
 
     `own_domains`: the domains of the appliance's mailboxes, as `comparable_domain` returns them. `find_known`: returns
     those of some addresses that the mailbox has written to or received from; called only if a rule needs it.
@@ -88,18 +91,18 @@ def is_blocked(entry: str, address: str) -> bool:
     return domain == named or domain.endswith(f".{named}")
 
 
-def read_policies(store: Store, account_id: str, credential_id: str) -> Policies:
+def read_policies(store: "Store", account_id: str, credential_id: str) -> Policies:
     """Return the policies of a mailbox and of a credential. Raises PolicyDenied for one that cannot be read."""
     try:
         mailbox, key = store.sending_policies.read(account_id, credential_id)
     except (msgspec.DecodeError, ValueError) as error:
-        reason = "a sending policy cannot be read, so nothing is sent. Set the policy again."
+        reason = "the policy cannot be read. Set it again."
         raise PolicyDenied(reason=reason, details=(Detail("policy", reason),)) from error
     return Policies(mailbox or SendingPolicy(), key)
 
 
 def check(
-    store: Store,
+    store: "Store",
     policies: Policies,
     account_id: str,
     recipients: Sequence[str],

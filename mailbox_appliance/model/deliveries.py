@@ -69,6 +69,8 @@ class DeliveryEntry(Delivery, frozen=True, kw_only=True):
     - subject: Subject line; null if it is no longer known.
     - recipients: Addresses of all recipients, including Bcc, for the member who sent it; for others, only those in To.
     - is_own: Whether you sent it.
+    - approval_id: ID of the approval that it waits for; null if only others see that approval. Left out if it waits for
+      none.
     """
 
     created_at: Timestamp
@@ -77,6 +79,7 @@ class DeliveryEntry(Delivery, frozen=True, kw_only=True):
     subject: str | None
     recipients: tuple[str, ...]
     is_own: bool
+    approval_id: str | UnsetType | None = UNSET
 
 
 DeliveryStepName = Literal[

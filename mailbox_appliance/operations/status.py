@@ -145,6 +145,8 @@ class Status(Wire, frozen=True, kw_only=True):
     - daily_backup: Left out unless the last daily backup `failed` or is `overdue`.
     - disabled_webhooks: How many of your webhooks were disabled because they failed; only for sessions, and left out if
       none was.
+    - pending_approvals: How many messages wait for an approval that you can give; only for sessions, and left out if
+      none does.
     """
 
     version: str
@@ -155,6 +157,7 @@ class Status(Wire, frozen=True, kw_only=True):
     last_crash: Crash | UnsetType = UNSET
     daily_backup: BackupTrouble | UnsetType = UNSET
     disabled_webhooks: Count | UnsetType = UNSET
+    pending_approvals: Count | UnsetType = UNSET
 
 
 @operation(access=Access.ANYBODY)
@@ -199,6 +202,7 @@ def get_status(appliance: Appliance, caller: Caller) -> OperationResult[Status]:
         last_crash=UNSET if crash is None else crash,
         daily_backup=appliance.daily_backup.trouble or UNSET,
         disabled_webhooks=own or UNSET,
+        pending_approvals=_count_pending_approvals(appliance, caller) or UNSET,
     )
     warnings = (*operator_warnings(appliance, crash), *_webhook_warnings(own, others if is_administrator else 0))
     return OperationResult(status, warnings)
@@ -248,6 +252,10 @@ def operator_warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str
         yield HELD_WARNING
     if crash is not None:
         yield crashes.warning(crash)
+
+
+def _count_pending_approvals(appliance: Appliance, caller: Caller) -> int:
+    return appliance.store.approvals.count_pending(caller.member.id) if caller.kind == "session" else 0
 
 
 def _count_disabled_webhooks(appliance: Appliance, caller: Caller) -> tuple[int, int]:

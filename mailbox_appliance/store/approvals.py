@@ -6,7 +6,7 @@ pending --approve--> approved: the delivery is queued for now, or for the time a
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import msgspec
@@ -19,6 +19,7 @@ from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.model.deliveries import DeliveryWork, NewApproval
 from mailbox_appliance.model.messages import ComposedMessage, MessageSummary
 from mailbox_appliance.model.policies import SendingPolicy
+from mailbox_appliance.store.changes import VISIBLE_APPROVALS
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.deliveries import DeliveryOutcome, end_delivery
 from mailbox_appliance.store.delivery_queries import insert_approval
@@ -69,12 +70,6 @@ _COLUMNS = (
     " (SELECT name FROM members m WHERE m.id = d.member_id)), d.number"
 )
 _FROM = "FROM approvals p JOIN delivery_operations d ON d.id = p.operation"
-#: SQL condition that a member sees the approval of a delivery `d`.
-# The owner sees all of a mailbox; others see those of their own API keys, in mailboxes that they have access to.
-VISIBLE_APPROVALS = """
-EXISTS (SELECT 1 FROM accounts a WHERE a.id = d.account_id AND (a.owner_member_id = :member
-  OR (substr(d.credential_id, 1, 4) = 'key_' AND d.member_id = :member AND (a.shared_with_all OR EXISTS (
-    SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = :member)))))"""
 
 
 class Approvals:
@@ -98,6 +93,27 @@ class Approvals:
             " ORDER BY d.number DESC LIMIT :most",
             {"member": member_id, "status": status, "before": before or 1 << 62, "most": limit + 1},
         )
+        return self._to_page(rows, limit)
+
+    def list_requested(
+        self, credential_id: str, account_ids: Collection[str], *, status: str | None, before: int | None, limit: int
+    ) -> tuple[tuple[StoredApproval, ...], int | None]:
+        """Return a page of the approvals that a credential asked for in these mailboxes, as `list` does."""
+        wanted = "" if status is None else " AND p.status = :status"
+        rows = self._database.rows(
+            f"SELECT {_COLUMNS} {_FROM} WHERE d.number < :before AND d.credential_id = :credential{wanted}"
+            " AND d.account_id IN (SELECT value FROM json_each(:accounts)) ORDER BY d.number DESC LIMIT :most",
+            {
+                "credential": credential_id,
+                "accounts": json.dumps([*account_ids]),
+                "status": status,
+                "before": before or 1 << 62,
+                "most": limit + 1,
+            },
+        )
+        return self._to_page(rows, limit)
+
+    def _to_page(self, rows: Sequence[Row], limit: int) -> tuple[tuple[StoredApproval, ...], int | None]:
         self._database.wait_until_durable()
         page = rows[:limit]
         return tuple(map(_to_approval, page)), page[-1][-1] if len(rows) > limit else None
@@ -114,7 +130,7 @@ class Approvals:
         return _to_approval(row)
 
     def find(self, approval_id: str) -> StoredApproval | None:
-        """Return an approval, whoever sees it, or None."""
+        """Return an approval, without a check who may see it, or None."""
         row = self._database.row(f"SELECT {_COLUMNS} {_FROM} WHERE p.id = ?", (approval_id,))
         return None if row is None else _to_approval(row)
 
@@ -124,8 +140,10 @@ class Approvals:
         return None if row is None else _to_approval(row)
 
     def count_pending(self, member_id: str) -> int:
-        """Return how many approvals wait for a decision by this member."""
-        sql = f"SELECT count(*) {_FROM} WHERE p.status = 'pending' AND {VISIBLE_APPROVALS}"
+        """Return how many pending approvals this member can give: of those by owners, only as the owner."""
+        owner = "(SELECT o.owner_member_id FROM accounts o WHERE o.id = d.account_id)"
+        may_decide = f"(NOT p.by_owner OR {owner} = :member)"
+        sql = f"SELECT count(*) {_FROM} WHERE p.status = 'pending' AND {may_decide} AND {VISIBLE_APPROVALS}"
         return int(self._database.value(sql, {"member": member_id}))
 
     def add(self, work: DeliveryWork, approval: NewApproval) -> None:
@@ -169,10 +187,11 @@ class Approvals:
         """
         now = self._clock.now()
         self._decide(approval, "rejected", member_id, now, remark)
+        warnings = () if remark is None else (f"It was rejected: {remark}",)
         end_delivery(
             self._database,
             approval.shown.operation_id,
-            DeliveryOutcome("failed", "approval_rejected", came_from="queued"),
+            DeliveryOutcome("failed", "approval_rejected", warnings, came_from="queued"),
             now,
         )
 

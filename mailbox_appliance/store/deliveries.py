@@ -18,7 +18,7 @@ files that copy in Sent on the server.
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from mailbox_appliance.clock import Clock, to_millis, to_timestamp
@@ -43,6 +43,7 @@ from mailbox_appliance.store.delivery_queries import (
     DELIVERY_COLUMNS,
     SELECT_OPEN,
     SELECT_WORK,
+    WAITS_FOR_APPROVAL,
     DeliveryLists,
     enter_phases,
     insert_delivery,
@@ -69,10 +70,6 @@ from mailbox_appliance.store.uploads import use_uploads
 
 
 FIRST_EVIDENCE_DELAY = 5_000  # milliseconds until the first search for evidence
-#: The warning of a message that a person must approve.
-WAITS_FOR_APPROVAL = own_text(
-    "This message waits until a person approves it: `mailbox-appliance approvals list`, or the console."
-)
 #: The warning for a message that is kept nowhere. A saved draft that it was made from stays in its folder.
 DRAFT_NOT_KEPT = own_text(
     "The message was not saved as a draft, because the member who scheduled it no longer has access to this mailbox."
@@ -231,11 +228,11 @@ class Deliveries:
                 self._lists.require_free_draft(new.account_id, new.draft_id)
             self._lists.require_quotas(new.account_id, new.credential_id, new.quotas)
             approval = find_approval()
-            warnings = new.warnings if approval is None else (*new.warnings, WAITS_FOR_APPROVAL)
             now = self._clock.now()
-            delivery = insert_delivery(self._database, replace(new, warnings=warnings), now, approval)
+            delivery = insert_delivery(self._database, new, now, approval)
             if new.upload_ids:
                 use_uploads(self._database, new.upload_ids, delivery.operation_id, to_millis(now))
+        warnings = new.warnings if approval is None else (*new.warnings, WAITS_FOR_APPROVAL)
         is_shown = delivery.status == "queued"
         if is_shown:
             self._database.wait_until_durable()

@@ -253,6 +253,7 @@ _CONSOLE_PAGES = {
     Action.SET_UP: "",
     Action.SHOW_MAILBOXES: "/mailboxes",
     Action.SHOW_UNCERTAIN: "/deliveries",
+    Action.SHOW_APPROVALS: "/approvals",
     Action.RESTORE: "/backups",
 }
 

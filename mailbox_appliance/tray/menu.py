@@ -114,10 +114,19 @@ def _service_rows(state: TrayState) -> Iterator[MenuRow]:
         yield MenuRow("Try the keychain again", Action.UNLOCK)
     elif state.access is AccessLevel.NOBODY:
         yield MenuRow("Sign in…", Action.LOG_IN)
-    elif state.uncertain:
+    else:
+        yield from _message_rows(state)
+    yield from _warning_rows(state)
+
+
+def _message_rows(state: TrayState) -> Iterator[MenuRow]:
+    if state.pending_approvals:
+        verb = "waits" if state.pending_approvals == 1 else "wait"
+        label = f"{count_text(state.pending_approvals, 'message')} {verb} for approval: review…"
+        yield MenuRow(label, Action.SHOW_APPROVALS)
+    if state.uncertain:
         label = f"{count_text(state.uncertain, 'message')} may not have been sent: review…"
         yield MenuRow(label, Action.SHOW_UNCERTAIN)
-    yield from _warning_rows(state)
 
 
 def _warning_rows(state: TrayState) -> Iterator[MenuRow]:

@@ -71,6 +71,7 @@ def _mail_notices(before: TrayState | None, after: TrayState) -> Iterator[Notice
     elif before is None or not _knows_mailboxes(before):
         yield from _summary(after)
     else:
+        yield from _approval_text(after.pending_approvals - before.pending_approvals)
         yield from _uncertain_text(after.uncertain - before.uncertain)
         yield from _lost_access_text(len(_lost_mailboxes(after) - _lost_mailboxes(before)))
         yield from _webhook_text(after.disabled_webhooks - before.disabled_webhooks)
@@ -81,6 +82,7 @@ def _mail_notices(before: TrayState | None, after: TrayState) -> Iterator[Notice
 def _summary(state: TrayState) -> Iterator[Notice]:
     """Yield one notification about all that needs attention at the first poll; none if nothing does."""
     notices = [
+        *_approval_text(state.pending_approvals),
         *_uncertain_text(state.uncertain),
         *_lost_access_text(len(_lost_mailboxes(state))),
         *_webhook_text(state.disabled_webhooks),
@@ -89,6 +91,13 @@ def _summary(state: TrayState) -> Iterator[Notice]:
         yield notices[0]
     elif notices:
         yield Notice("Several items need attention", " ".join(f"{notice.title}." for notice in notices))
+
+
+def _approval_text(count: int) -> Iterator[Notice]:
+    if count > 0:
+        verb, them = ("waits", "it") if count == 1 else ("wait", "them")
+        text = f"Nothing is sent until you approve {them}. Open Approvals from the tray menu."
+        yield Notice(f"{count_text(count, 'message')} {verb} for approval", text)
 
 
 def _uncertain_text(count: int) -> Iterator[Notice]:

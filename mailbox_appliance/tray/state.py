@@ -85,6 +85,8 @@ class TrayState:
     has_failed_daily_backup: bool = False
     #: How many webhooks of this member were disabled because they failed; one of the warnings is about them.
     disabled_webhooks: int = 0
+    #: How many messages wait for an approval that this member can give.
+    pending_approvals: int = 0
     #: Whether a backup is in progress, no matter who started it.
     is_backing_up: bool = False
     #: The time of the newest backup (RFC 3339, UTC); None if there is none, or this member may not see it.
@@ -122,6 +124,7 @@ def attention_texts(state: TrayState) -> tuple[str, ...]:
     """Return a short text for each item that needs attention. Some items are only for administrators."""
     found = ["A mailbox needs a new sign-in"] * sum(has_lost_access(mailbox) for mailbox in state.mailboxes)
     found += ["A message may not have been sent"] * state.uncertain
+    found += ["A message waits for approval"] * state.pending_approvals
     found += ["A webhook was disabled"] * state.disabled_webhooks
     if state.access is not AccessLevel.ADMINISTRATOR:
         return tuple(found)  # all members see the rest, but only administrators can act on it

@@ -20,6 +20,7 @@ class Action(Enum):
     UNLOCK = "unlock"
     SHOW_MAILBOXES = "show-mailboxes"
     SHOW_UNCERTAIN = "show-uncertain"
+    SHOW_APPROVALS = "show-approvals"
     BACK_UP = "back-up"
     RESTORE = "restore"
     SWITCH_HTTPS = "switch-https"

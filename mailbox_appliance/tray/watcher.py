@@ -40,6 +40,7 @@ def with_status(state: TrayState, answer: Json, accounts: Json) -> TrayState:
         warnings=tuple(str(warning) for warning in answer.get("warnings") or ()),
         has_failed_daily_backup=data.get("dailyBackup") == "failed",
         disabled_webhooks=int(data.get("disabledWebhooks", 0)),
+        pending_approvals=int(data.get("pendingApprovals", 0)),
         is_backing_up=_is_backup_progress(data["store"].get("progress")),
     )
 

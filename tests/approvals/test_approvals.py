@@ -4,6 +4,7 @@ import hashlib
 import urllib.request
 
 from tests.approvals.conftest import OTHER, Desk
+from tests.console.house import Person, a_mail
 from tests.servers.mailboxes import wait_until
 
 
@@ -41,6 +42,7 @@ def test_a_message_waits_until_exactly_its_bytes_are_approved(desk: Desk) -> Non
     assert (approved.status, approved.data["status"]) == (200, "approved"), approved.body
     operation = f"/accounts/{desk.box.id}/delivery-operations/{answer.data['operationId']}"
     wait_until(lambda: desk.owner("GET", operation).data["status"] == "succeeded", lambda: "not sent", 20)
+    assert "warnings" not in desk.owner("GET", operation).body
     (message,) = desk.smtp.messages
     assert message.source == raw
     assert desk.owner("POST", f"{path}/approve", {"digest": shown["digest"]}).status == 409
@@ -96,3 +98,40 @@ def test_a_new_recipient_needs_an_approval_once(desk: Desk) -> None:
     wait_until(lambda: desk.reached() == [OTHER], lambda: "not sent", 20)
     wait_until(lambda: len(desk.house.messages(desk.box, folder="sent")) == 1, lambda: "no copy", 20)
     assert desk.send(OTHER).data["status"] == "succeeded"
+
+
+def test_a_delivery_and_the_status_name_the_approval_for_whoever_may_give_it(desk: Desk) -> None:
+    house, friend = desk.house, desk.house.add_member("finn")
+    desk.owner("PUT", f"/accounts/{desk.box.id}/access", {"sharedWithAll": False, "memberIds": [friend.id]})
+    made = house.ask(friend, "POST", "/me/api-keys", {"name": "Finn's agent", "permissionProfile": "full"}).data
+
+    def seen(person: Person) -> tuple[object, int]:
+        entry = house.ask(person, "GET", "/delivery-operations").data["items"][0]
+        status = house.ask(person, "GET", "/status").data
+        return entry.get("approvalId", "none"), status.get("pendingApprovals", 0)
+
+    desk.set_policy(approval="always")
+    desk.send(OTHER)
+    asked = str(pending(desk)["id"])
+    assert seen(desk.box.owner) == (asked, 1)
+    desk.owner("POST", f"/approvals/{asked}/reject", {})
+    assert seen(desk.box.owner) == ("none", 0)
+    desk.send(OTHER, token=friend.token)
+    assert seen(friend) == (None, 0), "their session's message, which only the owner sees and approves"
+    desk.send(OTHER, token=made["token"])
+    by_key = seen(friend)
+    assert (str(by_key[0])[:4], by_key[1]) == ("apr_", 0), "they see it, and only the owner approves it"
+    assert "pendingApprovals" not in house.running.ask("GET", "/status", token=made["token"]).data
+    assert house.ask(desk.box.owner, "GET", "/status").data["pendingApprovals"] == 2
+
+
+def test_an_approval_shows_the_html_and_names_the_message_that_it_answers(desk: Desk) -> None:
+    desk.set_policy(approval="always")
+    desk.house.server.deliver(desk.box.email, a_mail("Question", "When?", Reply_To=OTHER))
+    wait_until(lambda: bool(desk.house.messages(desk.box)), lambda: "not synced", 20)
+    parent = desk.house.messages(desk.box)[0]["id"]
+    desk.post("send", {"replyToMessageId": parent, "body": {"text": "Now.", "html": "<p>Now.</p>"}})
+    shown = pending(desk)
+    assert (shown["bodyHtml"], shown["parentMessageId"]) == ("<p>Now.</p>", parent)
+    listed = desk.owner("GET", "/approvals").data["items"][0]
+    assert not {"bodyHtml", "bodyText", "parentMessageId"} & set(listed)

@@ -4,7 +4,7 @@ import random
 
 from mailbox_appliance.mail.address import comparable_domain, to_envelope_address
 from mailbox_appliance.model.decoding import convert
-from mailbox_appliance.operations.policies import SetSendingPolicyRequest, to_policy
+from mailbox_appliance.operations.oversight.policies import SetSendingPolicyRequest, to_policy
 from mailbox_appliance.policies import judge
 from tests.approvals.recipients import Case, draw, identities, identity
 

@@ -38,6 +38,7 @@ TABLE = (
     ("get_delivery_operation", "GET /accounts/{accountId}/delivery-operations/{operationId}", "R I"),
     ("list_scheduled_emails", "GET /accounts/{accountId}/scheduled", "R I"),
     ("cancel_scheduled_email", "DELETE /accounts/{accountId}/scheduled/{scheduleId}", "I"),
+    ("list_approvals", "GET /me/approvals", "R I"),
     ("modify_emails", "POST /accounts/{accountId}/messages/actions", "D I"),
     ("undo_action", "POST /accounts/{accountId}/messages/actions/undo", "I"),
     ("list_changes", "GET /events", "R I"),
@@ -53,6 +54,7 @@ NEEDS = {
     "send_email": {"mail.send"},
     "forward_email": {"mail.send"},
     "cancel_scheduled_email": {"mail.send"},
+    "list_approvals": {"mail.send"},
     "modify_emails": {"mail.organize", "mail.trash", "mail.delete"},
     "undo_action": {"mail.organize", "mail.trash"},
 }

@@ -117,6 +117,7 @@ def _refusal(status: int, code: str, message: str) -> Canned:
         (Action.SET_UP, ""),
         (Action.SHOW_MAILBOXES, "/mailboxes"),
         (Action.SHOW_UNCERTAIN, "/deliveries"),
+        (Action.SHOW_APPROVALS, "/approvals"),
         (Action.RESTORE, "/backups"),
     ],
 )

@@ -79,6 +79,13 @@ CHANGES: list[tuple[TrayState | None, TrayState, tuple[str, ...]]] = [
     (lost(ADMIN, "a@x"),         ADMIN,                                 ()),
     (ADMIN,                      OFFLINE,                               ()),
     (OFFLINE,                    lost(ADMIN, "ada@example.org"),        ("1 mailbox needs a new sign-in",)),
+    # approvals: many new ones are one notification
+    (MEMBER,                     replace(MEMBER, pending_approvals=1),  ("1 message waits for approval",)),
+    (replace(MEMBER, pending_approvals=1), replace(MEMBER, pending_approvals=4), ("3 messages wait for approval",)),
+    (replace(MEMBER, pending_approvals=2), replace(MEMBER, pending_approvals=2), ()),
+    (replace(MEMBER, pending_approvals=2), replace(MEMBER, pending_approvals=1), ()),
+    (None,                       replace(MEMBER, pending_approvals=2),  ("2 messages wait for approval",)),
+    (None,                       replace(MEMBER, pending_approvals=1, uncertain=1), ("Several items need attention",)),
     # webhooks
     (MEMBER,                     replace(MEMBER, disabled_webhooks=1),  ("1 webhook was disabled",)),
     (replace(MEMBER, disabled_webhooks=1), replace(MEMBER, disabled_webhooks=3), ("2 webhooks were disabled",)),

@@ -248,6 +248,15 @@ def test_disabled_webhooks_are_counted_by_their_field(scene: Scene) -> None:
         assert scene.watcher.poll().disabled_webhooks == 2
 
 
+def test_pending_approvals_are_counted_by_their_field(scene: Scene) -> None:
+    scene.answers(role="member")
+    scene.log_in()
+    with scene.owned():
+        assert scene.watcher.poll().pending_approvals == 0
+        scene.server.data("GET", "/status", {**STATUS, "pendingApprovals": 2})
+        assert scene.watcher.poll().pending_approvals == 2
+
+
 def test_progress_without_numbers_has_no_percentage(scene: Scene) -> None:
     scene.answers(role="member")
     accounts = [{"id": "acc_1", "status": "syncing", "progress": "1,200 of 5,000 messages"}]

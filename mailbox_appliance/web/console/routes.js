@@ -26,6 +26,12 @@ export const PAGES = [
     nav: "Deliveries",
     load: () => import("./pages/deliveries.js"),
   },
+  {
+    path: "/approvals/:approvalId?",
+    who: "member",
+    nav: "Approvals",
+    load: () => import("./pages/approvals/approvals.js"),
+  },
   { path: "/mailboxes", who: "member", nav: "Mailboxes", load: () => import("./pages/mailboxes/list.js") },
   { path: "/mailboxes/connect", who: "member", load: () => import("./pages/mailboxes/connect.js") },
   { path: "/mailboxes/:accountId", who: "member", load: () => import("./pages/mailboxes/mailbox.js") },

@@ -40,6 +40,7 @@ function Navigation({ member }) {
   const status = useStatus();
   const doubts = status?.deliveries.uncertain ?? 0;
   const ended = status?.disabledWebhooks ?? 0;
+  const waiting = status?.pendingApprovals ?? 0;
   useEffect(() => {
     setOpen(false);
     void refresh();
@@ -58,6 +59,7 @@ function Navigation({ member }) {
           const isHere = path === base || path.startsWith(`${base}/`) || (path === "/" && base === HOME);
           return html`<li><a href=${to(base)} aria-current=${isHere ? "page" : undefined}>${page.nav}
             ${base === "/deliveries" && doubts > 0 && html` <${Badge} kind="bad">${doubts} uncertain<//>`}
+            ${base === "/approvals" && waiting > 0 && html` <${Badge} kind="busy">${waiting} waiting<//>`}
             ${base === "/webhooks" && ended > 0 && html` <${Badge} kind="bad">${ended} disabled<//>`}</a></li>`;
         })}
       </ul>

@@ -17,6 +17,7 @@ const WITHIN = 8_000; // milliseconds; a slower appliance counts as not respondi
  * @property {{id: string, status: string, lastSyncAt: string | null, progress: string | null}[]} accounts
  * @property {{queued: number, sending: number, uncertain: number}} deliveries
  * @property {number} [disabledWebhooks] the member's own that failed
+ * @property {number} [pendingApprovals] those that the member can give
  * @property {{at: string, signal: string, file: string}} [lastCrash] for administrators, until one dismisses it
  * @property {string[]} warnings
  * @property {string} asOf when the appliance responded
@@ -45,7 +46,7 @@ export async function refresh() {
 
 document.addEventListener("visibilitychange", refresh); // the known status is out of date
 watch(
-  ({ type }) => watchers > 0 && /^(account|delivery|backup)\./.test(type),
+  ({ type }) => watchers > 0 && /^(account|approval|delivery|backup)\./.test(type),
   () => (watchers > 0 ? refresh() : undefined),
 );
 

@@ -13,9 +13,15 @@ import { Empty, Loaded, Pager, useLoad, usePages } from "../ui/load.js";
 import { attempt, done } from "../ui/notices.js";
 import { Badge, Copy, Facts, Time, Title, Warnings } from "../ui/values.js";
 import * as words from "../words.js";
-import { isMoving, reason, STATUS, story, titleOf } from "./deliveries/wording.js";
+import { isMoving, lookOf, reason, STATUS, story, titleOf } from "./deliveries/wording.js";
 
 /** @typedef {import("./deliveries/wording.js").Entry} Entry */
+
+/** Return a test for events that change what is shown of deliveries. @param {string} accountId */
+function ofDeliveries(accountId) {
+  const [delivery, approval] = [about("delivery", accountId), about("approval", accountId)];
+  return (/** @type {import("../changes.js").Change} */ change) => delivery(change) || approval(change);
+}
 
 /** @param {{params: Record<string, string>, query: Record<string, string>}} props */
 export default function Page({ params: { accountId = "", operationId }, query }) {
@@ -30,7 +36,7 @@ function Deliveries({ accountId, status }) {
   const pages = usePages(
     ({ cursor }, signal) => get("/delivery-operations", { accountId, status, cursor, limit: 20 }, signal),
     [accountId, status],
-    { on: about("delivery", accountId), every: 5_000 },
+    { on: ofDeliveries(accountId), every: 5_000 },
   );
   const show = (/** @type {string} */ account, /** @type {string} */ wanted) =>
     go(account ? at`/deliveries/${account}` : "/deliveries", { status: wanted });
@@ -59,12 +65,13 @@ function Deliveries({ accountId, status }) {
 
 /** @param {{of: Entry}} props */
 function Row({ of: one }) {
-  const { name, kind } = STATUS[one.status];
+  const { name, kind } = lookOf(one);
   return html`<li>
     <div class="what">
       <a href=${to(at`/deliveries/${one.accountId}/${one.operationId}`)}>${titleOf(one)}</a>
       <small class="muted">${one.recipients.length > 0 && `To ${briefly(one.recipients)}`}</small>
       ${one.status === "failed" && html`<small>${reason(one)}</small>`}
+      ${one.approvalId && html`<small><a href=${to(at`/approvals/${one.approvalId}`)}>Review this message</a></small>`}
       ${one.status === "queued" && one.sendAt && html`<small>Scheduled: ${words.ago(one.sendAt)}</small>`}
     </div>
     <span class="when"><${Badge} kind=${kind}>${name}<//><small><${Time} at=${one.createdAt} /></small></span>
@@ -91,7 +98,7 @@ function Delivery({ accountId, operationId }) {
       return one;
     },
     [path],
-    { on: about("delivery", accountId), every: isOpen ? 1_500 : 15_000, seldom: isOpen ? 1_500 : undefined },
+    { on: ofDeliveries(accountId), every: isOpen ? 1_500 : 15_000, seldom: isOpen ? 1_500 : undefined },
   );
   return html`
     <p><a href=${to("/deliveries")}>All deliveries</a></p>
@@ -103,7 +110,7 @@ function Delivery({ accountId, operationId }) {
 
 /** @param {{found: Timeline, reload: () => Promise<void>}} props */
 function Shown({ found, reload }) {
-  const { name, kind, says } = STATUS[found.status];
+  const { name, kind, says } = lookOf(found);
   const account = useAccounts().data?.find((one) => one.id === found.accountId);
   const outcome = useRef(/** @type {HTMLElement | null} */ (null));
   const decided = async () => {
@@ -146,9 +153,11 @@ function told({ warnings, outcomeWarnings, result, status }) {
 }
 
 /** The next step for the person. @param {Timeline} found */
-function next({ status, result, accountId }) {
+function next({ status, result, accountId, approvalId }) {
   if (status === "succeeded" && result)
     return html`<a href=${to(at`/mail/${accountId}/${result.id}`)}>Open the sent message</a>`;
+  if (approvalId) return html`<a role="button" href=${to(at`/approvals/${approvalId}`)}>Review this message</a>`;
+  if (approvalId === null) return "The owner of the mailbox can approve it.";
   if (status === "queued")
     return html`You can cancel it until it is sent: see <a href=${to("/scheduled", { account: accountId })}>Scheduled</a>.`;
   if (status === "failed")

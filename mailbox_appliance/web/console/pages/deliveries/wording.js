@@ -17,6 +17,7 @@ import { longTime } from "../../words.js";
  * @property {string | null} subject
  * @property {string[]} recipients
  * @property {boolean} isOwn
+ * @property {string | null} [approvalId] the approval that it waits for; null if only others see that approval
  */
 /**
  * @typedef {object} Steps
@@ -49,9 +50,22 @@ export const STATUS = {
   },
 };
 
+/** Return how the status is shown. @param {Entry} entry */
+export function lookOf({ status, approvalId }) {
+  return approvalId === undefined ? STATUS[status] : WAITS_FOR_APPROVAL;
+}
+
+/** @type {{name: string, kind: Look, says: string}} */
+const WAITS_FOR_APPROVAL = {
+  name: "Waits for approval",
+  kind: "busy",
+  says: "Nothing is sent until a person approves this message.",
+};
+
 /** Whether the status is likely to change soon. @param {Entry} entry */
 export const isMoving = (entry) =>
-  entry.status === "sending" || (entry.status === "queued" && (entry.sendAt ?? "") <= new Date().toISOString());
+  entry.status === "sending" ||
+  (entry.status === "queued" && entry.approvalId === undefined && (entry.sendAt ?? "") <= new Date().toISOString());
 
 /** @type {Record<string, string>} */
 const REASONS = {
@@ -62,6 +76,8 @@ const REASONS = {
   provider_unavailable: "The mail server was unavailable, or asked to try again later.",
   authentication_failed: "The mail server rejected the sign-in of this mailbox. Sign in to the mailbox again.",
   expired: "The message could not be sent within 24 hours of its scheduled time.",
+  approval_rejected: "A person rejected it.",
+  approval_expired: "Nobody approved it in time.",
   canceled: "The message was canceled before it was sent.",
   account_removed: "Its mailbox was removed before the scheduled time.",
   permission_revoked: "The member or API key that scheduled it can no longer send from this mailbox.",
@@ -123,7 +139,8 @@ export function story(found) {
 }
 
 /** @param {Timeline} found @returns {ReturnType<typeof story>[0] | null} */
-function ahead({ status, nextAttemptAt, attempts, nextLookAt, sentCopy }) {
+function ahead({ status, nextAttemptAt, attempts, nextLookAt, sentCopy, approvalId }) {
+  if (approvalId !== undefined) return [nextAttemptAt, "Waits for approval, and expires", "busy"];
   if (status === "queued") return [nextAttemptAt, attempts ? "Next attempt" : "Scheduled to be sent", "busy"];
   if (status === "sending") return [null, "Waiting for the mail server", "busy"];
   if (status === "uncertain" && nextLookAt) return [nextLookAt, "Next automatic check of Sent and the inbox", "busy"];

@@ -73,7 +73,7 @@ export function Content({ message }) {
     }
     ${isLarge && form === "text" && html`<p class="muted">This message is large. The formatted view takes long to load.</p>`}
     ${form === "text" && html`<${PlainText} ...${ids} onLink=${setLink} />`}
-    ${form === "source" && html`<${Source} ...${ids} />`}
+    ${form === "source" && html`<${Source} path=${at`/accounts/${message.accountId}/messages/${message.id}/raw`} />`}
     <${Attachments} ...${ids} of=${files} />
     ${link && html`<${LinkDialog} link=${link} accountId=${message.accountId} onClose=${() => setLink(null)} />`}`;
 }
@@ -154,7 +154,7 @@ function People({ of: people }) {
 }
 
 /** A name with its address: a name proves nothing. @param {{person: Person}} props */
-function Name({ person }) {
+export function Name({ person }) {
   const [name, email] = [person.name ?? "", person.email].map(straight);
   if (!name) return html`<bdi>${email}</bdi>`;
   return html`<span><bdi>${name}</bdi> <bdi class="muted">${`<${email}>`}</bdi></span>`;
@@ -191,7 +191,7 @@ function PlainText({ accountId, messageId, onLink }) {
 }
 
 /** Return a text in which addresses are buttons that ask before they open. @param {string} text @param {OnLink} onLink */
-function linked(text, onLink) {
+export function linked(text, onLink) {
   return text.split(LINK).map((piece, index) => {
     const address = index % 2 ? addressOf(piece) : "";
     if (!address) return piece;
@@ -199,9 +199,8 @@ function linked(text, onLink) {
   });
 }
 
-/** @param {{accountId: string, messageId: string}} props */
-function Source({ accountId, messageId }) {
-  const path = at`/accounts/${accountId}/messages/${messageId}/raw`;
+/** @param {{path: string}} props of the raw message in the API */
+export function Source({ path }) {
   const loading = useLoad(async (signal) => (await api.file(path, { signal })).blob().then(asText), [path]);
   return html`<${Loaded} of=${loading} what="the raw message">${(
     /** @type {{blob: Blob, text: string}} */ { blob, text },

@@ -11,6 +11,7 @@ import { Check, Field, Form, useForm } from "../../ui/form.js";
 import { Loaded, Problem, useLoad } from "../../ui/load.js";
 import { attempt, done, warn } from "../../ui/notices.js";
 import { Time, Title } from "../../ui/values.js";
+import { SendingPolicy } from "../sending-policy.js";
 import { useEvery } from "./list.js";
 import { ProviderSignIn } from "./provider-sign-in.js";
 import { Checks, LoginFields, Servers, serversOf, valuesOf } from "./servers.js";
@@ -50,6 +51,12 @@ function Shown({ account, member, reload }) {
     ${isUrgent && signIn}
     ${isOwner && html`<${Name} account=${account} reload=${reload} />`}
     ${(isOwner || member?.role === "admin") && html`<${Sharing} account=${account} isOwner=${isOwner} reload=${reload} />`}
+    ${
+      isOwner &&
+      html`<article><h2>Sending policy</h2>
+      <p>Rules for every message from this mailbox, whoever sends it: you, people you share it with, and API keys. If an API key has a policy too, the stricter rule holds.</p>
+      <${SendingPolicy} path=${api.at`/accounts/${account.id}/sending-policy`} /></article>`
+    }
     ${isReached && html`<${Folders} account=${account} isOwner=${isOwner} reload=${reload} />`}
     ${!isUrgent && signIn}
     ${isOwner && html`<${Remove} account=${account} />`}`;

@@ -13,8 +13,15 @@ from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.base import Input
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.policies import ApprovalRule, SendingPolicy
-from mailbox_appliance.operations.api_keys import KeyId, require_key_exists
-from mailbox_appliance.operations.operation import Access, Caller, operation, recheck_caller, recheck_owner
+from mailbox_appliance.operations.operation import (
+    Access,
+    Caller,
+    KeyId,
+    operation,
+    recheck_caller,
+    recheck_owner,
+    require_key_exists,
+)
 from mailbox_appliance.policies import looser_fields
 from mailbox_appliance.store.store import Store
 
@@ -48,7 +55,7 @@ class SetSendingPolicyRequest(Input, frozen=True, kw_only=True):
 def get_account_policy(appliance: Appliance, caller: Caller, account: Account) -> SendingPolicy:  # noqa: ARG001
     """Get a mailbox's sending policy.
 
-    It holds for every message from this mailbox, whoever sends it. Without one, no field has a rule.
+    It holds for every message from this mailbox, also for those that you send. Without one, no field has a rule.
     """
     return _read(lambda: appliance.store.sending_policies.find_of_account(account.id))
 
