@@ -98,7 +98,7 @@ def test_a_message_is_read_and_exactly_its_bytes_are_sent(walker: Walker, office
     expect(main.get_by_role("listitem").filter(has_text="<carol@example.net>")).not_to_contain_text("New recipient")
     expect(main.get_by_role("listitem").filter(has_text="boss@example.org").last).to_contain_text("New recipient")
     expect(main.get_by_text("Hidden text was removed: 1 passage")).to_be_visible()
-    expect(main.get_by_text("still in the message that is sent")).to_be_visible()
+    expect(main.get_by_text("The message is sent as it is, including hidden text.")).to_be_visible()
     frame = page.frame_locator("iframe.mail-frame")
     expect(frame.get_by_role("heading", name="Offer")).to_be_visible()
     expect(frame.get_by_text("words nobody sees")).not_to_be_visible()

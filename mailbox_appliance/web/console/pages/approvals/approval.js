@@ -71,7 +71,7 @@ function Shown({ approval, path, set }) {
     ]} />
     <section aria-labelledby="message"><h2 id="message">The message</h2>
       <${Warnings} of=${approval.warnings} />
-      ${approval.warnings.length > 0 && html`<p class="muted">What was removed here is still in the message that is sent. The raw message shows it.</p>`}
+      ${approval.warnings.length > 0 && html`<p class="muted">The message is sent as it is, including hidden text. The raw message shows all of it.</p>`}
       <div class="mail-head"><${Facts} of=${[
         ["From", html`<${Name} person=${approval.from} />`],
         ["To", people(approval, approval.to)],

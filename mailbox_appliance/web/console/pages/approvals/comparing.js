@@ -7,8 +7,8 @@
 const MARKS = /^(?:>[ \t]?)+/gm;
 
 /**
- * Return the pieces of a text. A quote counts as known only if the earlier message contains it: otherwise whoever wrote
- * the message could hide new text in a quote.
+ * Return the pieces of a text. A quote counts as known only if the earlier message contains it. Otherwise the writer could
+ * hide new text in a quote.
  * @param {string} text
  * @param {string[]} earlier the forms of the earlier message's text
  * @returns {Piece[]}
@@ -38,7 +38,7 @@ function plain(text) {
 /**
  * @typedef {object} Changes
  * @property {Person[]} added recipients that the earlier message does not name
- * @property {Person[]} left people of the earlier message who are no recipients
+ * @property {Person[]} left people of the earlier message who are not recipients
  * @property {boolean} hasOtherSubject
  */
 
