@@ -233,7 +233,7 @@ function Decide({ approval, path, isOwner, onDecided }) {
     const everybody = [...approval.to, ...approval.cc, ...approval.bcc].map(({ email }) => words.straight(email));
     const question = {
       title: "Approve and send this message?",
-      text: `It goes to ${words.count(everybody.length, "recipient")}: ${words.list(everybody)}. A sent message cannot be taken back.`,
+      text: `It goes to ${words.count(everybody.length, "recipient")}: ${words.list(everybody)}. This cannot be undone.`,
       action: "Approve and send",
       danger: true,
     };
