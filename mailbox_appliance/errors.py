@@ -197,7 +197,9 @@ class PlanDenied(Denied):
 
 
 class PolicyDenied(Denied):
-    """A sending policy does not allow this: {reason}"""
+    """A sending policy does not allow this: {reason} Nothing was sent. The owner of the mailbox or of the API key can
+    change the policy.
+    """
 
     code = "policy_denied"
 

@@ -4,14 +4,14 @@ Every message is checked when it is accepted, when a person approves it, and whe
 of both policies holds in each field. A policy that cannot be read allows nothing.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 import msgspec
 
 from mailbox_appliance.errors import Detail, PolicyDenied
-from mailbox_appliance.mail.address import comparable_domain, domain_of, same_mailbox
+from mailbox_appliance.mail.address import comparable_domain, domain_of, same_address, same_mailbox, to_strict_key
 from mailbox_appliance.model.base import own_text
 from mailbox_appliance.model.deliveries import Quota
 from mailbox_appliance.model.policies import SendingPolicy
@@ -31,7 +31,7 @@ class Denial:
 
 @dataclass(frozen=True)
 class PolicyVerdict:
-    """What one policy says about a message: what it forbids, and why a person must approve it."""
+    """The verdict of one policy on a message: what it forbids, and why a person must approve it."""
 
     denials: tuple[Denial, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ def judge(
     own_domains: Collection[str],
     find_known: Callable[[Sequence[str]], Collection[str]],
 ) -> PolicyVerdict:
-    """Return what a policy says about a message to these envelope recipients.
+    """Return the verdict of a policy on a message to these envelope recipients.
 
     `own_domains`: the domains of the appliance's mailboxes, as `comparable_domain` returns them. `find_known`: returns
     those of some addresses that the mailbox has written to or received from; called only if a rule needs it.
@@ -70,15 +70,22 @@ def judge(
     return PolicyVerdict((), tuple(f"New recipient: {each}" for each in new))
 
 
-def matches(entry: str, address: str, *, with_subdomains: bool = False) -> bool:
-    """Whether an entry of a policy, an address or a domain, names this address.
+def is_allowed(entry: str, address: str) -> bool:
+    """Whether an entry of the allowed recipients, an address or a domain, surely names this address."""
+    if "@" in entry:
+        return same_address(entry, address)
+    return comparable_domain(domain_of(address)) == comparable_domain(entry)
 
-    `with_subdomains`: whether a domain stands for its subdomains as well.
+
+def is_blocked(entry: str, address: str) -> bool:
+    """Whether an entry of the blocked recipients, an address or a domain, may name this address.
+
+    A domain stands for its subdomains as well.
     """
     if "@" in entry:
         return same_mailbox(entry, address)
     domain, named = comparable_domain(domain_of(address)), comparable_domain(entry)
-    return domain == named or (with_subdomains and domain.endswith(f".{named}"))
+    return domain == named or domain.endswith(f".{named}")
 
 
 def read_policies(store: Store, account_id: str, credential_id: str) -> Policies:
@@ -86,7 +93,7 @@ def read_policies(store: Store, account_id: str, credential_id: str) -> Policies
     try:
         mailbox, key = store.sending_policies.read(account_id, credential_id)
     except (msgspec.DecodeError, ValueError) as error:
-        reason = "a sending policy cannot be read, so nothing is sent. Set the policy again."
+        reason = "the policy cannot be read. Set it again."
         raise PolicyDenied(reason=reason, details=(Detail("policy", reason),)) from error
     return Policies(mailbox or SendingPolicy(), key)
 
@@ -149,10 +156,11 @@ def _is_narrower(before: tuple[str, ...] | None, after: tuple[str, ...] | None) 
         return True
     if after is None:
         return False
-    domains = {_canonical(each) for each in before if "@" not in each}
-    allowed = set(map(_canonical, before))
+    domains = {comparable_domain(each) for each in before if "@" not in each}
+    allowed = set(map(to_strict_key, before))
     return all(
-        _canonical(each) in allowed or ("@" in each and comparable_domain(domain_of(each)) in domains) for each in after
+        to_strict_key(each) in allowed or ("@" in each and comparable_domain(domain_of(each)) in domains)
+        for each in after
     )
 
 
@@ -170,6 +178,10 @@ def _quotas(of: str, policy: SendingPolicy) -> Iterator[Quota]:
 
 
 def _denials(policy: SendingPolicy, recipients: Sequence[str], own_domains: Collection[str]) -> Iterator[Denial]:
+    # The number of messages is limited when they are accepted; what is due later may meet a rule that allows none.
+    for name, field, _ in _WINDOWS:
+        if getattr(policy, name) == 0:
+            yield Denial(field, f"`{field}` allows no messages.")
     if policy.max_recipients is not None and len(recipients) > policy.max_recipients:
         reason = f"a message may have at most {policy.max_recipients} recipients, and this one has {len(recipients)}."
         yield Denial("maxRecipients", reason)
@@ -186,14 +198,11 @@ _DENIED = {
 
 
 def _why_denied(policy: SendingPolicy, recipient: str, own_domains: Collection[str]) -> str | None:
-    if _is_listed(policy.blocked_recipients, recipient, with_subdomains=True):
+    if any(is_blocked(entry, recipient) for entry in policy.blocked_recipients):
         return "blockedRecipients"
-    if policy.allowed_recipients is not None and not _is_listed(policy.allowed_recipients, recipient):
+    allowed = policy.allowed_recipients
+    if allowed is not None and not any(is_allowed(entry, recipient) for entry in allowed):
         return "allowedRecipients"
     if policy.internal_only and comparable_domain(domain_of(recipient)) not in own_domains:
         return "internalOnly"
     return None
-
-
-def _is_listed(entries: Iterable[str], recipient: str, *, with_subdomains: bool = False) -> bool:
-    return any(matches(entry, recipient, with_subdomains=with_subdomains) for entry in entries)

@@ -33,7 +33,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     COMMON,
     ("mail",),
     ("store", "remote"),
-    ("permissions", "oauth", "tls"),
+    ("permissions", "policies", "oauth", "tls"),
     ("sync", "sending", "mailbox", "jobs", "feed"),
     ("appliance",),
     ("operations",),

@@ -7,6 +7,7 @@ second line.
 _PROGRAM = "mailbox-appliance"
 _MESSAGE = "msg_01jb2c3d4e5f6g7h8j9k0m1n2p"
 _DELIVERY = "dlv_01jb2c3d4e5f6g7h8j9k0m1n2p"
+_APPROVAL = "apr_01jb2c3d4e5f6g7h8j9k0m1n2p"
 _WEBHOOK = "whk_01jb2c3d4e5f6g7h8j9k0m1n2p"
 _BACKUP = "bak_01jb2c3d4e5f6g7h8j9k0m1n2p"
 
@@ -62,6 +63,14 @@ _EXAMPLES: dict[str, str] = {
     "events": "events follow --types message.created --state seen.txt",
     "events list": "events list --after 5f0c1d2e3a4b5c6d-1042 --format table",
     "events follow": "events follow --types message.created --state seen.txt",
+    "approvals": "approvals list --status pending --format table",
+    "approvals list": "approvals list --status pending --format table",
+    "approvals show": f"approvals show {_APPROVAL} --format table",
+    "approvals approve": f"approvals approve {_APPROVAL}",
+    "approvals reject": f"approvals reject {_APPROVAL} --reason 'Not to him.'",
+    "policy": "policy set --account ada@example.org --approval newRecipients",
+    "policy show": "policy show --account ada@example.org --format table",
+    "policy set": "policy set --key key_01jb2c3d4e5f6g7h8j9k0m1n2p --approval always --per-day 20",
     "webhooks": "webhooks list --format table",
     "webhooks list": "webhooks list --format table",
     "webhooks show": f"webhooks show {_WEBHOOK}",

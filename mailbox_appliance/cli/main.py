@@ -27,6 +27,8 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     "Sending": {
         "drafts": ("sending", "Manage drafts: list, get, create, update, delete, send."),
         "scheduled": ("sending", "Manage scheduled messages: list, cancel, release."),
+        "approvals": ("approvals", "Manage messages that wait for a person: list, show, approve, reject."),
+        "policy": ("approvals", "Manage sending policies: show, set."),
     },
     "People and keys": {
         "login": ("session", "Sign in and store the token for later commands."),

@@ -382,7 +382,8 @@ def _remark_on_one(operation: dict[str, Any]) -> str:
     look, decide = (f"{_PROGRAM} emails {verb} {name}" for verb in _VERBS)
     said = {
         "queued": (
-            f"The message waits for its time or its next attempt. To check it:\n  {look}{_cancel_hint(operation)}"
+            f"The message waits for its time, its next attempt or an approval. To check it:\n  {look}"
+            f"{_cancel_hint(operation)}"
         ),
         "sending": f"Sending is in progress. Check again, or repeat the command with the same key:\n  {look}",
         "failed": "The message was not delivered. To send it after all, use another idempotency key.",

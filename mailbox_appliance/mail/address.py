@@ -26,6 +26,7 @@ EMAIL_PATTERN = (
 # A tab is white space that a header field may contain (RFC 5322 2.2.2); it is sent encoded.
 _FORBIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
 _EMAIL = re.compile(EMAIL_PATTERN)
+_ASCII_UPPER = re.compile("[A-Z]+")
 _DOTTED = re.compile(rf"\.*{_LOCAL}(?:\.+{_LOCAL})*\.*")
 _ASCII_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _ASCII_DOMAIN = re.compile(rf"(?=.{{1,253}}\Z){_ASCII_LABEL}(?:\.{_ASCII_LABEL})*")
@@ -99,6 +100,20 @@ def same_mailbox(first: str, second: str) -> bool:
     RFC 5321 2.4 lets a server distinguish `A@` from `a@`; no server in use does.
     """
     return _comparable(first) == _comparable(second)
+
+
+def same_address(first: str, second: str) -> bool:
+    """Whether two addresses surely name the same mailbox: unlike `same_mailbox`, only the case of ASCII letters is
+    ignored in the local part. Compare so where a match permits something: a server may give `straße@` and `strasse@` to
+    two people.
+    """
+    return to_strict_key(first) == to_strict_key(second)
+
+
+def to_strict_key(email: str) -> tuple[str, str]:
+    """Return what `same_address` compares: the local part without quotes, and the domain in ASCII form."""
+    local, _, domain = email.strip().rpartition("@")
+    return _ASCII_UPPER.sub(lambda letters: letters[0].lower(), _unquote(local)), comparable_domain(domain)
 
 
 def _comparable(email: str) -> tuple[str, str]:

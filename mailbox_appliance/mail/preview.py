@@ -34,7 +34,7 @@ def preview_of(account_id: str, message: ComposedMessage) -> SendPreview:
 
 
 def summarize(message: ComposedMessage) -> MessageSummary:
-    """Return who sends a composed message to whom, and what it contains except for its text.
+    """Return sender, recipients, subject and files of a composed message.
 
     Every envelope recipient is among the recipients.
     """

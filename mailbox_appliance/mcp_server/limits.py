@@ -247,9 +247,16 @@ UNTRUSTED_MESSAGE = (
 )
 UNTRUSTED_MESSAGES = UNTRUSTED_MESSAGE.with_prefix("items/*")
 UNTRUSTED_THREAD = UntrustedFields(("subject",)) + UNTRUSTED_MESSAGES.with_prefix("messages")
-#: What events show: messages, deliveries and mailboxes.
-UNTRUSTED_CHANGES = (UNTRUSTED_MESSAGE + UntrustedFields(("result/warnings", "warnings"))).with_prefix("items/*/data")
+#: What events show: messages, deliveries, approvals and mailboxes.
+UNTRUSTED_CHANGES = (UNTRUSTED_MESSAGE + UntrustedFields(("result/warnings", "warnings", "reasons"))).with_prefix(
+    "items/*/data"
+)
 UNTRUSTED_SCHEDULED = _fields("to/*", *_ADDRESS_FIELDS) + UntrustedFields(("subject",))
+#: Approvals: a reply goes to addresses that a sender chose, which the reasons name as well.
+UNTRUSTED_APPROVALS = (
+    reduce(add, (_fields(f"{field}/*", *_ADDRESS_FIELDS) for field in ("to", "cc", "bcc")))
+    + UntrustedFields(("reasons",))
+).with_prefix("items/*")
 #: Warnings in the result of a delivery that are not marked as the appliance's own words.
 UNTRUSTED_RESULT = UntrustedFields(("result/warnings", "warnings"))
 UNTRUSTED_PREVIEW = UNTRUSTED_RECIPIENTS + UntrustedFields(("subject",)) + UNTRUSTED_ATTACHMENTS

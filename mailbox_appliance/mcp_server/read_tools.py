@@ -14,6 +14,7 @@ from mailbox_appliance.feed.waiting import EventWait
 from mailbox_appliance.mcp_server import render
 from mailbox_appliance.mcp_server.arguments import ACCOUNT_ARGUMENT, LIST_OFFSET, Act, ToolInput, ToolRequest
 from mailbox_appliance.mcp_server.limits import (
+    UNTRUSTED_APPROVALS,
     UNTRUSTED_BODY,
     UNTRUSTED_CHANGES,
     UNTRUSTED_LINK,
@@ -31,6 +32,7 @@ from mailbox_appliance.model.messages import BodyFormat, BodyPart, Download
 from mailbox_appliance.operations import accounts, contents, deliveries, drafts, events, messages, status
 from mailbox_appliance.operations.decoding import Parameter
 from mailbox_appliance.operations.operation import Cursor, Limit, Request
+from mailbox_appliance.operations.oversight import approvals
 
 _SMALLER_PAGE = {"limit": "20"}
 #: As many messages as fit into most responses, so that one read is enough.
@@ -59,6 +61,7 @@ SEARCH_INPUT = ToolInput(
     all_accounts_operation=messages.list_all_messages,
 )
 SCHEDULED_INPUT = ToolInput(deliveries.list_scheduled, "GET /accounts/{accountId}/scheduled", defaults=_SMALLER_PAGE)
+APPROVALS_INPUT = ToolInput(approvals.list_requested, "GET /me/approvals", defaults=_SMALLER_PAGE)
 CHANGES_INPUT = ToolInput(events.list_events, "GET /events", defaults=_SMALLER_PAGE)
 STATUS_INPUT = ToolInput(status.get_status, "GET /status")
 
@@ -109,6 +112,22 @@ def list_scheduled_emails(asked: CallContext, given: ToolRequest) -> ToolResult:
     senders = UNTRUSTED_SCHEDULED.with_prefix("items/*")
     limit = int(given.request.values["limit"])
     return render.present_page(ask, limit, tool="list_scheduled_emails", about=about, senders=senders)
+
+
+def list_approvals(asked: CallContext, given: ToolRequest) -> ToolResult:
+    """Return a page of the approvals that the caller's messages need, newest first."""
+
+    def ask(limit: int) -> tuple[Any, Sequence[str]]:
+        answer = given.call(asked, limit=str(limit))
+        return to_json_data(answer.data), answer.warnings
+
+    def about(data: Any) -> str:
+        waiting = sum(item["status"] == "pending" for item in data["items"])
+        found = f"{_count_text(data['items'], 'approval', 'approvals')}, newest first; {waiting} pending."
+        return f"{found} A person must decide. Do not send these messages again." if waiting else found
+
+    limit = int(given.request.values["limit"])
+    return render.present_page(ask, limit, tool="list_approvals", about=about, senders=UNTRUSTED_APPROVALS)
 
 
 def list_changes(asked: CallContext, given: ToolRequest) -> ToolResult:

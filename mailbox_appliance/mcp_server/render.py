@@ -17,7 +17,7 @@ from hashlib import sha256
 from itertools import accumulate
 from typing import Any
 
-from mailbox_appliance.errors import Detail, Invalid, Problem, StoreUnusable
+from mailbox_appliance.errors import Detail, Invalid, PolicyDenied, Problem, StoreUnusable
 from mailbox_appliance.mail.html.analysis import visible_line
 from mailbox_appliance.mcp_server import limits
 from mailbox_appliance.mcp_server.limits import (
@@ -406,6 +406,7 @@ def _body_note(whose: str | None, body: dict[str, Any]) -> str:
 
 
 INTERNAL_ERROR_TEXT = "Internal error. The log of the appliance has the details under this request ID."
+_POLICY_ADVICE = "Tell the user. Do not try other recipients, mailboxes or several messages instead."
 _MAX_MESSAGE, _MAX_DETAIL, _MAX_DETAILS, _MAX_REQUEST_ID = 1_000, 300, 50, 100
 
 
@@ -422,6 +423,8 @@ def present_error(problem: Problem, request_id: str, *, told: str = INTERNAL_ERR
     """
     is_fault = is_internal_error(problem)
     code, message = (Problem.code, told) if is_fault else (problem.code, problem.message)
+    if isinstance(problem, PolicyDenied):
+        message = f"{shorten(message, _MAX_MESSAGE - len(_POLICY_ADVICE))} {_POLICY_ADVICE}"
     if problem.retry_after is not None and not is_fault:
         message = f"{shorten(message, _MAX_MESSAGE)} Wait {problem.retry_after} seconds."
     details = [] if is_fault else [_detail_json(one) for one in problem.details[:_MAX_DETAILS]]

@@ -108,7 +108,8 @@ Results are limited in size. If one is cut, a warning names the tool and argumen
 Before you send or forward, make sure that the user wants this message to go to these recipients. preview_send shows
 the message and its recipients, and sends nothing. Choose a new idempotencyKey for each message. If a result is lost or
 unclear, repeat the call with the same key and the same arguments: that never sends twice. If the status is `uncertain`,
-tell the user. Never send such a message again under another key.
+tell the user. Never send such a message again under another key. A person may have to approve a message before it is
+sent: then tell the user that it waits, and do not send it again. Never try to get around a sending policy.
 
 Errors are JSON: decide by `code`. `details` name each wrong argument as a JSON pointer.
 """

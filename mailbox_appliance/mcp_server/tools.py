@@ -225,6 +225,16 @@ TOOLS: tuple[Tool, ...] = (
         "Cancel a scheduled message before it is sent. It is kept as a draft.",
     ),
     _tool(
+        "list_approvals",
+        "List approvals",
+        read_tools.APPROVALS_INPUT,
+        read_tools.list_approvals,
+        "reads",
+        "List the messages you sent that a person must approve first, newest first, with their state: pending,"
+        " approved, rejected or expired. Only a person can approve them. For the next page, pass nextCursor as"
+        " `cursor`.",
+    ),
+    _tool(
         "modify_emails",
         "Change emails",
         ToolInput(actions.perform, "POST /accounts/{accountId}/messages/actions"),

@@ -1,5 +1,7 @@
 """Tools that write: drafts, previews, sends, forwards and bulk actions; their status in words."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import UnsetType
@@ -19,6 +21,7 @@ from mailbox_appliance.mcp_server.render import Presentation, present
 from mailbox_appliance.mcp_server.tool import CallContext, ToolResult
 from mailbox_appliance.model.deliveries import Delivery, LegacySendResult
 from mailbox_appliance.operations import sending
+from mailbox_appliance.store.delivery_queries import WAITS_FOR_APPROVAL
 
 PREVIEW_INPUT = ToolInput(sending.preview, "POST /accounts/{accountId}/send/preview", own_arguments=(LIST_OFFSET,))
 
@@ -88,6 +91,13 @@ _FAILURE_ADVICE = {
     "permission_revoked": (
         "The credential that requested it may no longer send from this mailbox. Repeating the call does not help."
     ),
+    "approval_rejected": "A person rejected it. Send it again only if the user asks for that.",
+    "approval_expired": (
+        "Nobody approved it in time. Ask the user before you send it again, with a new idempotencyKey."
+    ),
+    "policy_denied": (
+        "A sending policy no longer allows it. Tell the user. Do not try other recipients, mailboxes or keys."
+    ),
     "resolved_as_failed": (
         "A person resolved it as not delivered. If the user wants it sent, you may send it again with a new"
         " idempotencyKey."
@@ -96,8 +106,16 @@ _FAILURE_ADVICE = {
 _OTHER_FAILURE_ADVICE = "Ask the user before you send it again with a new idempotencyKey."
 
 
-def delivery_status_text(data: Any) -> str:
-    """Return the status of a delivery in words, and the next step."""
+_WAITS_FOR_PERSON = (
+    "Queued: a person must approve it first; then it is sent automatically. Tell the user that it waits for an"
+    " approval. Do not send it again, also not with another idempotencyKey. list_approvals shows what became of it."
+)
+
+
+def delivery_status_text(data: Any, warnings: Sequence[str] = ()) -> str:
+    """Return the status of a delivery in words, and the next step. `warnings`: those of the answer."""
+    if WAITS_FOR_APPROVAL in warnings:
+        return _WAITS_FOR_PERSON + _cancel_text(data)
     status = data.get("status")
     if status is None:  # a stored response of an earlier release
         return "Sent: this idempotencyKey was used before, and its message was sent then. Nothing was sent now."
@@ -133,12 +151,13 @@ def action_status_text(data: Any) -> str:
 
 
 def _queued_status_text(data: Any) -> str:
-    cancel = (
-        f" To cancel it, call cancel_scheduled_email with scheduleId {data['scheduleId']}."
-        if "scheduleId" in data
-        else ""
-    )
-    return f"Queued: it is sent automatically at its time. Do not send it again.{cancel}"
+    return f"Queued: it is sent automatically at its time. Do not send it again.{_cancel_text(data)}"
+
+
+def _cancel_text(data: Any) -> str:
+    if "scheduleId" not in data:
+        return ""
+    return f" To cancel it, call cancel_scheduled_email with scheduleId {data['scheduleId']}."
 
 
 # --- Acts that affect other people, or many messages: sending, forwarding, canceling, bulk actions ---
@@ -185,7 +204,8 @@ def delivery(tool: str) -> Act:
     def act(asked: CallContext, given: ToolRequest) -> ToolResult:
         answer = given.call(asked)
         senders = UNTRUSTED_RESULT if split_warnings(_result_warnings(answer.data))[1] else NO_UNTRUSTED
-        return present(Presentation(to_json_data(answer.data), tool, delivery_status_text, senders, answer.warnings))
+        about = partial(delivery_status_text, warnings=answer.warnings)
+        return present(Presentation(to_json_data(answer.data), tool, about, senders, answer.warnings))
 
     return act
 

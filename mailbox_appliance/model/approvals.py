@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from mailbox_appliance.model.base import Timestamp, Wire
 from mailbox_appliance.model.deliveries import DeliveryKind
-from mailbox_appliance.model.messages import MessageSummary
+from mailbox_appliance.model.messages import Address, MessageSummary
 
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired"]
 
@@ -62,6 +62,37 @@ class Approval(MessageSummary, frozen=True, kw_only=True):
     expires_at: Timestamp
     decided_at: Timestamp | None
     decided_by: str | None
+
+
+class RequestedApproval(Wire, frozen=True, kw_only=True):
+    """The state of an approval, for the credential that asked for it: without subject, text and files.
+
+    - id: Approval ID.
+    - operation_id: ID of the delivery operation that waits.
+    - account_id: ID of the mailbox that sends it.
+    - kind: Kind of the delivery operation.
+    - status: `expired`: nobody decided in time, or the delivery ended otherwise.
+    - reasons: Why it needs an approval.
+    - to: Recipients in To.
+    - cc: Recipients in Cc.
+    - bcc: Recipients that neither To nor Cc names.
+    - created_at: When it was asked for.
+    - expires_at: When it expires.
+    - decided_at: When it was decided; null while it is pending.
+    """
+
+    id: str
+    operation_id: str
+    account_id: str
+    kind: DeliveryKind
+    status: ApprovalStatus
+    reasons: tuple[str, ...]
+    to: tuple[Address, ...]
+    cc: tuple[Address, ...]
+    bcc: tuple[Address, ...]
+    created_at: Timestamp
+    expires_at: Timestamp
+    decided_at: Timestamp | None
 
 
 @dataclass(frozen=True)

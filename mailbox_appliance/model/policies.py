@@ -1,4 +1,4 @@
-"""Sending policies: what a mailbox or an API key may send, to whom, and what a person must approve first."""
+"""Sending policies: rules for what a mailbox or an API key sends, and what a person must approve first."""
 
 from typing import Literal
 

@@ -25,6 +25,7 @@ audit            the audit log: read and verified; what others did to a member
 settings         the configuration, the settings that can change while running, the HTTPS certificate
 https            whether HTTPS is on, where, and with which certificate
 `licence`        the license of an appliance that an operator sells or hosts, and its limits
+oversight/       sending policies; approvals of messages that wait for a person
 backups          backups: create, list, verify, download, restore
 status           version, health, warnings, the numbers of the charts
 store            the store's key, size and progress; its integrity check

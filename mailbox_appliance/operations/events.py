@@ -44,8 +44,8 @@ def list_events(
     """List events.
 
     Returns the changes after a position, in order, without gaps or duplicates: messages and deliveries in mailboxes
-    that you may read, the state of your mailboxes, and backups for administrators' sessions. Each event shows its data
-    as it is now.
+    that you may read, and the state of your mailboxes. Sessions also get approvals as in their list, and those of
+    administrators backups. Each event shows its data as it is now.
 
     A message that was moved or flagged is never reported as `message.created` again. Positions only grow, and stay
     valid across restarts. Events are kept for 30 days (setting `events.keep_days`).

@@ -36,6 +36,7 @@ from mailbox_appliance.errors import (
 from mailbox_appliance.events import DeliveryPhaseEntered, DeliverySettled
 from mailbox_appliance.mail.address import same_mailbox
 from mailbox_appliance.model.accounts import AccountError
+from mailbox_appliance.model.approvals import StoredApproval
 from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.deliveries import DeliveryWork, NewApproval, Phase, PhaseStep
 from mailbox_appliance.remote.errors import Reply, ServerName, named_fault
@@ -173,7 +174,7 @@ class Recorder:
         if code is not None:
             self._end_queued(work, code, _WARNINGS.get(work.last_cause, ()) if code in TOO_LATE else ())
             return False
-        if approval is None and self._ask_for_approval(work):
+        if self._ask_for_approval(work, approval):
             return False
         if not self._store.deliveries.begin_sending(work.operation_id):
             return False
@@ -184,13 +185,18 @@ class Recorder:
         if self._store.deliveries.fail_queued(work.operation_id, code, warnings):
             self._announce(work, "failed", code=code)
 
-    def _ask_for_approval(self, work: DeliveryWork) -> bool:
-        """Let a scheduled message wait if a policy asks for an approval that it did not ask for before."""
+    def _ask_for_approval(self, work: DeliveryWork, given: StoredApproval | None) -> bool:
+        """Let a message wait if a policy asks by now for an approval that nobody has given: any, or the owner's."""
         reasons, by_owner = _check_policies(self._store, work)
-        if reasons:
-            lifetime = timedelta(days=self._settings.number("approvals.expire_days"))
-            self._store.approvals.add(work, NewApproval(reasons, by_owner, lifetime))
-        return bool(reasons)
+        if not reasons or (given is not None and (not by_owner or self._is_by_owner(given))):
+            return False
+        lifetime = timedelta(days=self._settings.number("approvals.expire_days"))
+        self._store.approvals.add(work, NewApproval(reasons, by_owner, lifetime))
+        return True
+
+    def _is_by_owner(self, given: StoredApproval) -> bool:
+        owner = self._store.accounts.get(given.shown.account_id).owner_member_id
+        return given.by_owner or given.shown.decided_by == owner
 
     def make_copy(self, work: DeliveryWork) -> SentCopy | None:
         """Return the message as the local mirror of Sent will show it, before it is sent.

@@ -6,7 +6,7 @@ pending --approve--> approved: the delivery is queued for now, or for the time a
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import msgspec
@@ -59,7 +59,7 @@ class SendingPolicies:
 
 
 def _decode(text: str | None) -> SendingPolicy | None:
-    return None if text is None else msgspec.json.decode(text, type=SendingPolicy)
+    return None if text is None else decode_json(text, SendingPolicy)
 
 
 _COLUMNS = (
@@ -92,6 +92,27 @@ class Approvals:
             " ORDER BY d.number DESC LIMIT :most",
             {"member": member_id, "status": status, "before": before or 1 << 62, "most": limit + 1},
         )
+        return self._to_page(rows, limit)
+
+    def list_requested(
+        self, credential_id: str, account_ids: Collection[str], *, status: str | None, before: int | None, limit: int
+    ) -> tuple[tuple[StoredApproval, ...], int | None]:
+        """Return a page of the approvals that a credential asked for in these mailboxes, as `list` does."""
+        wanted = "" if status is None else " AND p.status = :status"
+        rows = self._database.rows(
+            f"SELECT {_COLUMNS} {_FROM} WHERE d.number < :before AND d.credential_id = :credential{wanted}"
+            " AND d.account_id IN (SELECT value FROM json_each(:accounts)) ORDER BY d.number DESC LIMIT :most",
+            {
+                "credential": credential_id,
+                "accounts": json.dumps([*account_ids]),
+                "status": status,
+                "before": before or 1 << 62,
+                "most": limit + 1,
+            },
+        )
+        return self._to_page(rows, limit)
+
+    def _to_page(self, rows: Sequence[Row], limit: int) -> tuple[tuple[StoredApproval, ...], int | None]:
         self._database.wait_until_durable()
         page = rows[:limit]
         return tuple(map(_to_approval, page)), page[-1][-1] if len(rows) > limit else None
@@ -108,7 +129,7 @@ class Approvals:
         return _to_approval(row)
 
     def find(self, approval_id: str) -> StoredApproval | None:
-        """Return an approval, whoever sees it, or None."""
+        """Return an approval, without a check who may see it, or None."""
         row = self._database.row(f"SELECT {_COLUMNS} {_FROM} WHERE p.id = ?", (approval_id,))
         return None if row is None else _to_approval(row)
 
@@ -125,12 +146,17 @@ class Approvals:
         return int(self._database.value(sql, {"member": member_id}))
 
     def add(self, work: DeliveryWork, approval: NewApproval) -> None:
-        """Let a queued delivery wait for an approval, in a transaction of its own."""
+        """Let a queued delivery wait for an approval, in a transaction of its own. An earlier approval is void."""
         now = self._clock.now()
         with self._database.transaction(durable=True):
             due = to_millis(now + approval.lifetime)
-            sql = "UPDATE delivery_operations SET next_attempt_at = ? WHERE id = ? AND status = 'queued'"
+            # Without a cause: the queue moves attempts forward that failed earlier.
+            sql = (
+                "UPDATE delivery_operations SET next_attempt_at = ?, last_cause = NULL"
+                " WHERE id = ? AND status = 'queued'"
+            )
             if self._database.change(sql, (due, work.operation_id)):
+                self._database.change("DELETE FROM approvals WHERE operation = ?", (work.operation_id,))
                 message = ComposedMessage(work.wire, work.bcc_header, work.envelope, work.message_id)
                 insert_approval(self._database, work.operation_id, message, approval, now)
 
@@ -160,10 +186,11 @@ class Approvals:
         """
         now = self._clock.now()
         self._decide(approval, "rejected", member_id, now, remark)
+        warnings = () if remark is None else (f"It was rejected: {remark}",)
         end_delivery(
             self._database,
             approval.shown.operation_id,
-            DeliveryOutcome("failed", "approval_rejected", came_from="queued"),
+            DeliveryOutcome("failed", "approval_rejected", warnings, came_from="queued"),
             now,
         )
 

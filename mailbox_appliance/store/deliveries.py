@@ -227,8 +227,8 @@ class Deliveries:
                 self._lists.require_free_draft(new.account_id, new.draft_id)
             self._lists.require_quotas(new.account_id, new.credential_id, new.quotas)
             approval = find_approval()
-            warnings = new.warnings if approval is None else (*new.warnings, WAITS_FOR_APPROVAL)
             delivery = insert_delivery(self._database, new, self._clock.now(), approval)
+        warnings = new.warnings if approval is None else (*new.warnings, WAITS_FOR_APPROVAL)
         is_shown = delivery.status == "queued"
         if is_shown:
             self._database.wait_until_durable()

@@ -49,14 +49,15 @@ from mailbox_appliance.store.moves import first_number
 # --- Rows: writing them, and converting them for clients and the worker ---
 
 
+_IS_PENDING = "EXISTS (SELECT 1 FROM approvals p WHERE p.operation = d.id AND p.status = 'pending')"
+#: The warning of a message while a person must approve it.
+WAITS_FOR_APPROVAL = own_text(
+    "This message waits until a person approves it: `mailbox-appliance approvals list`, or the console."
+)
 DELIVERY_COLUMNS = (
     "d.id, d.account_id, d.kind, d.status, d.result_id, d.result_thread_id, d.result_warnings, d.error_code,"
     " d.schedule_id, d.warnings, d.shown, d.request_hash, d.accepted_warnings,"
-    " EXISTS (SELECT 1 FROM approvals p WHERE p.operation = d.id AND p.status = 'pending')"
-)
-#: The warning of a message that a person must approve.
-WAITS_FOR_APPROVAL = own_text(
-    "This message waits until a person approves it: `mailbox-appliance approvals list`, or the console."
+    f" {_IS_PENDING}"
 )
 SELECT_WORK = (
     "SELECT d.id, d.account_id, d.kind, d.status, d.phase, d.shown, m.wire, m.bcc_header, d.envelope,"
@@ -96,11 +97,9 @@ class ScheduledSummary(msgspec.Struct, frozen=True):
 
 
 def warnings_of(row: Row) -> tuple[str, ...]:
-    """Return the warnings of a row of DELIVERY_COLUMNS: those of the accepted request, whether it waits for an
-    approval, then those of its outcome.
-    """
-    accepted, outcome = (tuple(map(from_stored_text, json.loads(row[at]))) for at in (12, 9))
-    return (*accepted, *((WAITS_FOR_APPROVAL,) if row[13] else ()), *outcome)
+    """Return the warnings of a row of DELIVERY_COLUMNS: of the request, of a pending approval, of the outcome."""
+    accepted, ended = (tuple(map(from_stored_text, json.loads(row[number]))) for number in (12, 9))
+    return (*accepted, *((WAITS_FOR_APPROVAL,) if row[13] else ()), *ended)
 
 
 def to_delivery(row: Row) -> Delivery:
@@ -478,9 +477,9 @@ _ENTRY = f"""
 SELECT {DELIVERY_COLUMNS}, d.created_at, d.updated_at, d.send_at, d.summary, d.envelope, d.member_id,
   (SELECT m.subject FROM messages m WHERE m.id = d.result_id),
   (SELECT substr(w.wire, 1, {_HEADER_SIZE}) FROM delivery_messages w WHERE w.operation = d.id), d.number,
-  d.message_id_header, d.attempts, d.next_attempt_at, d.copy, d.evidence_looks, d.evidence_next_at, d.reply_code,
-  d.reply_enhanced, d.uncertain_at, (SELECT iif({VISIBLE_APPROVALS}, p.id, '') FROM approvals p
-    WHERE p.operation = d.id AND p.status = 'pending') FROM delivery_operations d"""
+  d.message_id_header, d.attempts, CASE WHEN NOT {_IS_PENDING} THEN d.next_attempt_at END, d.copy, d.evidence_looks,
+  d.evidence_next_at, d.reply_code, d.reply_enhanced, d.uncertain_at, (SELECT iif({VISIBLE_APPROVALS}, p.id, '')
+    FROM approvals p WHERE p.operation = d.id AND p.status = 'pending') FROM delivery_operations d"""
 _OWN_DELIVERIES, _SCHEDULED_DELIVERIES = "member_id = :member", "kind = 'scheduled'"
 _VISIBLE_ENTRY = f"d.shown AND (d.{_OWN_DELIVERIES} OR d.{_SCHEDULED_DELIVERIES})"
 # Each mailbox by its index, the member's own operations and everybody's scheduled ones, as many of each as the page may

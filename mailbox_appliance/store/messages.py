@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from mailbox_appliance.clock import from_millis, millis_to_timestamp
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.mail.address import same_mailbox
+from mailbox_appliance.mail.address import same_address
 from mailbox_appliance.mail.folder_roles import is_user_label, is_valid_label_name
 from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
 from mailbox_appliance.mail.search import ExcerptFinder, to_index_text
@@ -289,7 +289,7 @@ class Messages:
             found = decode_json(people, _People)
             from_them = () if found.sender is None else (found.sender,)
             named = (*found.to, *found.cc, *found.bcc) if was_sent else from_them
-            if any(same_mailbox(each.email, address) for each in named):
+            if any(same_address(each.email, address) for each in named):
                 return True
         return False
 

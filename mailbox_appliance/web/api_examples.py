@@ -170,6 +170,40 @@ _ATTEMPT = {
     "error": None,
 }
 _SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDazk0fKt5ofM="  # noqa: S105 - an example
+_POLICY = {
+    "approval": "newRecipients",
+    "allowedRecipients": ["example.org", "charles@example.net"],
+    "blockedRecipients": ["press@example.org"],
+    "maxRecipients": 5,
+    "perHour": 20,
+    "perDay": 100,
+    "internalOnly": False,
+}
+_REQUESTED = {
+    "id": f"apr_{_ID}",
+    "operationId": _DELIVERY,
+    "accountId": _ACCOUNT,
+    "kind": "send",
+    "status": "pending",
+    "reasons": ["New recipient: charles@example.net"],
+    "to": [_CHARLES],
+    "cc": [],
+    "bcc": [],
+    "createdAt": _NOW,
+    "expiresAt": _LATER,
+    "decidedAt": None,
+}
+_APPROVAL = {
+    **_REQUESTED,
+    "requestedBy": {"kind": "api_key", "id": _KEY, "name": "Nightly report"},
+    "from": {"email": _ADA, "name": "Ada Lovelace"},
+    "subject": "Notes on the engine",
+    "bodyText": "Dear Charles,\n\nplease find my notes below.\n\nAda\n",
+    "attachments": [],
+    "digest": _FINGERPRINT,
+    "decidedBy": None,
+}
+_DECIDED = {**_APPROVAL, "decidedAt": _NOW, "decidedBy": _MEMBER}
 _PEM = "-----BEGIN {0}-----\n...\n-----END {0}-----\n"
 
 
@@ -374,6 +408,9 @@ TYPES: dict[str, Any] = {
     "CreatedWebhook": {"webhook": {**_WEBHOOK, "lastSuccessAt": None, "lastFailure": None}, "secret": _SECRET},
     "RotatedSecret": {"secret": _SECRET, "previousValidUntil": "2026-03-05T05:06:07.000Z"},
     "WebhookAttempt": _ATTEMPT,
+    "SendingPolicy": _POLICY,
+    "Approval": _APPROVAL,
+    "RequestedApproval": _REQUESTED,
     "NoneType": None,
 }
 #: Events as `text/event-stream`.
@@ -407,6 +444,8 @@ RESPONSES: dict[str, Any] = {
     "updateDraft": _DRAFT,
     "forwardEmail": {**_DELIVERY_VALUE, "kind": "forward"},
     "removeLicense": {"id": "license", "deleted": True},
+    "approveMessage": {**_DECIDED, "status": "approved"},
+    "rejectMessage": {**_DECIDED, "status": "rejected"},
     "testWebhook": {**_ATTEMPT, "eventId": "evt_4w5xmn3m5r9rvg0000000000gs"},
 }
 #: By the name of the operation: the response with its other status, 202.
@@ -443,6 +482,8 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "forwardEmail": {"idempotencyKey": "forward-2026-03-04"},
     "listAllDeliveries": {"status": "uncertain"},
     "getHistory": {"hours": 24},
+    "listApprovals": {"status": "pending"},
+    "listRequestedApprovals": {"status": "pending"},
     "listEvents": {"after": _POSITION, "types": "message.created,message.deleted", "wait": 30},
     "streamEvents": {"lastEventId": _POSITION, "types": "message.created"},
 }
@@ -496,6 +537,11 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "createWebhook": {"url": _WEBHOOK["url"], "types": _WEBHOOK["types"], "accountIds": [_ACCOUNT]},
     "updateWebhook": {"status": "active"},
     "replayWebhook": {"after": _POSITION},
+    "approveMessage": {"digest": _APPROVAL["digest"]},
+    "rejectMessage": {"reason": "He has left the company."},
+    "setSendingPolicy": _POLICY,
+    "setApiKeyPolicy": {"approval": "always", "internalOnly": True},
+    "tightenApiKeyPolicy": {**_POLICY, "approval": "always"},
     "updateHttps": {"enabled": True, "port": 8443},
     "setHttpsCertificate": {"certificate": _PEM.format("CERTIFICATE"), "privateKey": _PEM.format("PRIVATE KEY")},
 }

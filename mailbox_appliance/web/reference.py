@@ -57,6 +57,7 @@ PATH_PARAMETERS = {
     "operationId": ("ID of the delivery.", "dlv_01kf8m2r4t6v8x0z2b4d6f8h0j"),
     "backupId": ("ID of the backup.", "bak_01kf8m2r4t6v8x0z2b4d6f8h0j"),
     "webhookId": ("ID of the webhook.", "whk_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+    "approvalId": ("ID of the approval.", "apr_01kf8m2r4t6v8x0z2b4d6f8h0j"),
 }
 CALLBACK_PARAMETERS = {
     "state": "Identifies the sign-in.",
@@ -159,6 +160,16 @@ TAGS: tuple[tuple[str, str, str], ...] = (
             "sendEmail previewSend forwardEmail listScheduledSends cancelScheduledSend listAllDeliveries listDeliveries"
             " getDelivery getDeliveryTimeline resolveDelivery"
         ),
+    ),
+    (
+        "Approvals",
+        "Messages that wait for a person. Each approval is for exactly the bytes that were shown.",
+        "listApprovals getApproval downloadApproval approveMessage rejectMessage listRequestedApprovals",
+    ),
+    (
+        "Sending policies",
+        "Rules for a mailbox or an API key: allowed recipients, limits, and messages that a person must approve.",
+        ("getSendingPolicy setSendingPolicy getApiKeyPolicy setApiKeyPolicy getMemberApiKeyPolicy tightenApiKeyPolicy"),
     ),
     (
         "Events",

@@ -9,7 +9,6 @@ from mailbox_appliance.operations import (
     accounts,
     actions,
     api_keys,
-    approvals,
     audit,
     backups,
     contents,
@@ -23,7 +22,6 @@ from mailbox_appliance.operations import (
     members,
     messages,
     oauth,
-    policies,
     sending,
     sessions,
     settings,
@@ -32,6 +30,7 @@ from mailbox_appliance.operations import (
     webhooks,
 )
 from mailbox_appliance.operations.operation import Operation
+from mailbox_appliance.operations.oversight import approvals, policies
 
 API_PREFIX = "/api/v1"
 _MESSAGE = "/accounts/{accountId}/messages/{messageId}"
@@ -133,8 +132,9 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_APPROVAL}/raw", "downloadApproval", approvals.get_approval_source, AUTH, media="message/rfc822"),
     Route("POST", f"{_APPROVAL}/approve", "approveMessage", approvals.approve, AUTH),
     Route("POST", f"{_APPROVAL}/reject", "rejectMessage", approvals.reject, AUTH),
-    Route("GET", _POLICY, "getSendingPolicy", policies.get_account_policy, AUTH),
-    Route("PUT", _POLICY, "setSendingPolicy", policies.set_account_policy, AUTH),
+    Route("GET", "/me/approvals", "listRequestedApprovals", approvals.list_requested, AUTH),
+    Route("GET", _POLICY, "getSendingPolicy", policies.get_account_policy, MAIL),
+    Route("PUT", _POLICY, "setSendingPolicy", policies.set_account_policy, MAIL | {413}),
     Route("GET", _KEY_POLICY, "getApiKeyPolicy", policies.get_own_key_policy, AUTH),
     Route("PUT", _KEY_POLICY, "setApiKeyPolicy", policies.set_own_key_policy, AUTH),
     Route("GET", _ADMIN_KEY_POLICY, "getMemberApiKeyPolicy", policies.get_key_policy, ADMIN),

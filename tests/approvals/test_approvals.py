@@ -42,7 +42,7 @@ def test_a_message_waits_until_exactly_its_bytes_are_approved(desk: Desk) -> Non
     assert (approved.status, approved.data["status"]) == (200, "approved"), approved.body
     operation = f"/accounts/{desk.box.id}/delivery-operations/{answer.data['operationId']}"
     wait_until(lambda: desk.owner("GET", operation).data["status"] == "succeeded", lambda: "not sent", 20)
-    assert desk.owner("GET", operation).body.get("warnings", []) == [], "the message does not wait any more"
+    assert "warnings" not in desk.owner("GET", operation).body
     (message,) = desk.smtp.messages
     assert message.source == raw
     assert desk.owner("POST", f"{path}/approve", {"digest": shown["digest"]}).status == 409

@@ -55,6 +55,23 @@ def scheduled(stage: Stage) -> None:
     stage.values["new"] = answer["scheduleId"]
 
 
+def approval(stage: Stage) -> None:
+    """Send a message that a person must approve, and nothing else."""
+    for one in stage.ask("GET", "/approvals?status=pending")["items"]:
+        stage.ask("POST", f"/approvals/{one['id']}/reject")
+    stage.ask("PUT", f"{stage.box}/sending-policy", {"approval": "always"})
+    body = {**_message(stage), "to": [{"email": "bob@example.test"}]}
+    stage.ask("POST", f"{stage.box}/send", body, key=f"approval-{stage.next()}")
+    (made,) = stage.ask("GET", "/approvals?status=pending")["items"]
+    stage.values["approval"] = made["id"]
+    no_policy(stage)
+
+
+def no_policy(stage: Stage) -> None:
+    """Remove the sending policy of the mailbox."""
+    stage.ask("PUT", f"{stage.box}/sending-policy", {})
+
+
 def no_webhooks(stage: Stage) -> None:
     """Delete all webhooks."""
     for one in stage.ask("GET", "/webhooks"):

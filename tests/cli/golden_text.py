@@ -14,7 +14,9 @@ YEAR = 2024
 #: Lines and characters to keep of long output.
 _MOST_LINES, _KEPT_LINES, _LONGEST_LINE, _KEPT_OF_LINE = 120, 25, 3_000, 600
 
-_ID = re.compile(r"\b(mem|ses|key|acc|fld|msg|thr|att|dlv|sch|inv|aud|bak|req|whk|wat|evt)_[0-9a-hjkmnp-tv-z]{26}\b")
+_ID = re.compile(
+    r"\b(mem|ses|key|acc|fld|msg|thr|att|dlv|sch|inv|aud|bak|req|whk|wat|evt|apr)_[0-9a-hjkmnp-tv-z]{26}\b"
+)
 
 
 def _zeros(found: re.Match[str]) -> str:

@@ -5,7 +5,7 @@ Words in braces are values of the path. Whatever else is asked for is there so t
 
 from dataclasses import dataclass
 
-from tests.doors.rights import ACTIONS, BOX, KEY, MEMBER, MESSAGE, OPERATION
+from tests.doors.rights import ACTIONS, APPROVAL, BOX, KEY, KEY_POLICY, MEMBER, MESSAGE, OPERATION, POLICY
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,18 @@ LINES: tuple[Line, ...] = (
     _line(f"scheduled list {IN}",                                     f"GET {BOX}/scheduled"),
     _line(f"scheduled cancel {{scheduleId}} {IN}",                    f"DELETE {BOX}/scheduled/{{scheduleId}}"),
     _line("scheduled release",                                        "PATCH /admin/settings"),
+    _line("approvals list",                                           "GET /approvals"),
+    _line("approvals list --mine",                                    "GET /me/approvals"),
+    _line("approvals show {approvalId}",                              f"GET {APPROVAL}"),
+    _line("approvals show {approvalId} --raw --output -",             f"GET {APPROVAL}/raw"),
+    _line("approvals approve {approvalId} --digest d",                f"POST {APPROVAL}/approve"),
+    _line("approvals reject {approvalId}",                            f"POST {APPROVAL}/reject"),
+    _line(f"policy show {IN}",                                        f"GET {POLICY}"),
+    _line(f"policy set {IN} --approval always",                       f"PUT {POLICY}"),
+    _line("policy show --key {keyId}",                                f"GET {KEY_POLICY}"),
+    _line("policy set --key {keyId} --approval always",               f"PUT {KEY_POLICY}"),
+    _line("policy show --key {keyId} --all-members",                  f"GET {KEY}/sending-policy"),
+    _line("policy set --key {keyId} --approval always --all-members", f"PUT {KEY}/sending-policy"),
     _line("events list",                                              "GET /events"),
     _line("events follow",                                            "GET /events"),
     _line("webhooks list",                                            "GET /webhooks"),

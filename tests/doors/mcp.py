@@ -83,6 +83,7 @@ ROWS: tuple[Row, ...] = (
     Row("get_delivery_operation", f"GET {OPERATION}"),
     Row("list_scheduled_emails",  f"GET {BOX}/scheduled"),
     Row("cancel_scheduled_email", f"DELETE {BOX}/scheduled/{{scheduleId}}"),
+    Row("list_approvals",         "GET /me/approvals"),
     Row("list_changes",           "GET /events"),
     *_actions(),
 )

@@ -129,7 +129,8 @@ BOX = "/accounts/{accountId}"
 MESSAGE = f"{BOX}/messages/{{messageId}}"
 OPERATION = f"{BOX}/delivery-operations/{{operationId}}"
 MEMBER, KEY = "/admin/members/{memberId}", "/admin/api-keys/{keyId}"
-WEBHOOK = "/webhooks/{webhookId}"
+WEBHOOK, APPROVAL = "/webhooks/{webhookId}", "/approvals/{approvalId}"
+POLICY, KEY_POLICY = f"{BOX}/sending-policy", "/me/api-keys/{keyId}/sending-policy"
 ACTIONS = f"POST {BOX}/messages/actions"
 HTTPS, THERE, NO_ADMIN = Guard.HTTPS, Guard.MEMBER, Guard.NO_ADMIN_BY_KEY
 #: C 3 "admin S", C 4 "go through the running instance ... as the local operator".
@@ -270,6 +271,21 @@ RIGHTS: tuple[Right, ...] = (
     session(f"POST {WEBHOOK}/test"),
     session(f"POST {WEBHOOK}/replay"),
     session(f"GET {WEBHOOK}/attempts"),
+
+    # C 7: approvals by a member's session, "never by the key that asked, nor by any key". What became of its own
+    # messages is told to whoever may send them; a policy is its owner's, and a key's policy its member's.
+    session("GET /approvals"),
+    session(f"GET {APPROVAL}"),
+    session(f"GET {APPROVAL}/raw"),
+    session(f"POST {APPROVAL}/approve"),
+    session(f"POST {APPROVAL}/reject"),
+    credential("GET /me/approvals", SEND),
+    session(f"GET {POLICY}", Guard.OWNER),
+    session(f"PUT {POLICY}", Guard.OWNER),
+    session(f"GET {KEY_POLICY}"),
+    session(f"PUT {KEY_POLICY}"),
+    admin(f"GET {KEY}/sending-policy", API_KEYS, Guard.KEY),
+    admin(f"PUT {KEY}/sending-policy", API_KEYS, Guard.KEY),
 
     # Of later issues: C 3, and S 5 for what is administration.
     session("POST /accounts/oauth/{provider}", Guard.PROVIDER),

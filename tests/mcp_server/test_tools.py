@@ -37,6 +37,7 @@ TABLE = (
     ("get_delivery_operation", "GET /accounts/{accountId}/delivery-operations/{operationId}", "R I"),
     ("list_scheduled_emails", "GET /accounts/{accountId}/scheduled", "R I"),
     ("cancel_scheduled_email", "DELETE /accounts/{accountId}/scheduled/{scheduleId}", "I"),
+    ("list_approvals", "GET /me/approvals", "R I"),
     ("modify_emails", "POST /accounts/{accountId}/messages/actions", "D I"),
     ("list_changes", "GET /events", "R I"),
     ("get_status", "GET /status", "R I"),
@@ -50,6 +51,7 @@ NEEDS = {
     "send_email": {"mail.send"},
     "forward_email": {"mail.send"},
     "cancel_scheduled_email": {"mail.send"},
+    "list_approvals": {"mail.send"},
     "modify_emails": {"mail.organize", "mail.trash", "mail.delete"},
 }
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)

@@ -195,7 +195,7 @@ class _Shell:
                 asked += _read(self._terminal)
             if errors.exists() and len(said := errors.read_text()) > seen:
                 asked, seen = asked + said[seen:], len(said)
-            if answers and re.search(r"[:?] ?$", asked):
+            if answers and re.search(r"([:?]|\[y/N\]) ?$", asked):
                 time.sleep(0.05)  # Reading a password throws away what was typed before it.
                 os.write(self._terminal, (answers.pop(0) + "\n").encode())
                 asked = ""

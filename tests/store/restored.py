@@ -3,11 +3,11 @@
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.model.deliveries import DeliveryKind, NewDelivery, Phase
+from mailbox_appliance.model.deliveries import DeliveryKind, NewApproval, NewDelivery, Phase
 from mailbox_appliance.model.members import KeyPermissions
 from mailbox_appliance.model.messages import Address, OutgoingMessage
 from mailbox_appliance.store.audit import SYSTEM_ACTOR, Actor
@@ -91,8 +91,11 @@ def accept(
     send_at: datetime | None = None,
     box: str = "",
     draft_id: str | None = None,
+    approval: NewApproval | None = None,
 ) -> str:
-    """Accept an operation of Bob's key that is being sent, or is scheduled for `send_at`; return its ID."""
+    """Accept an operation of Bob's key that is being sent, is scheduled for `send_at`, or waits for `approval`; return
+    its ID.
+    """
     sender, recipient = Address(email="ada@example.test"), Address(email="bob@example.test")
     message = compose(
         OutgoingMessage(sender, (recipient,), text="t"),
@@ -102,7 +105,30 @@ def accept(
     kind: DeliveryKind = "send" if send_at is None else "scheduled"
     whose = (box or people.box, people.key, people.bob)
     new = NewDelivery(*whose, key, "hash", kind, message, None, send_at=send_at, draft_id=draft_id)
-    return store.deliveries.accept(new).delivery.operation_id
+    return store.deliveries.accept(new, lambda: approval).delivery.operation_id
+
+
+ASKED = NewApproval(("New recipient: bob@example.test",), True, timedelta(days=7))
+
+
+def decide(store: Store, people: People, operation: str, decision: str) -> None:
+    """Approve or reject the message of an operation as the owner of its mailbox; `nothing` leaves it."""
+    found = store.approvals.find_of(operation)
+    if decision != "nothing":
+        assert found is not None
+        with store.database.transaction():
+            if decision == "rejected":
+                store.approvals.reject(found, people.ada, None)
+            else:
+                store.approvals.approve(found, people.ada)
+    if decision == "succeeded":
+        become(store, operation, "succeeded")
+
+
+def approval_of(store: Store, operation: str) -> str:
+    """Return the status of an operation's approval; `none` without one."""
+    found = store.approvals.find_of(operation)
+    return "none" if found is None else found.shown.status
 
 
 def become(store: Store, operation: str, outcome: str) -> None:

@@ -4,11 +4,13 @@ from datetime import timedelta
 
 import pytest
 
+from mailbox_appliance.model.policies import SendingPolicy
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox, connection, execute
 from tests.store.restored import (
+    ASKED,
     HOUR,
     Act,
     People,
@@ -16,7 +18,9 @@ from tests.store.restored import (
     accept,
     add_key,
     add_session,
+    approval_of,
     become,
+    decide,
     ended,
     lets_in,
     nothing,
@@ -92,6 +96,64 @@ def test_of_a_send_the_store_counts_that_knows_more(restoring: Restoring) -> Non
         assert chores == (["keep_draft"] if is_given_back else []), row
         steps = store.database.value("SELECT count(*) FROM delivery_phases WHERE operation = ?", (operation,))
         assert steps == {"succeeded": 4, "canceled": 1, "queued": 1}.get(one, steps), row
+
+
+def test_a_message_that_waits_for_a_person_may_have_been_sent(restoring: Restoring) -> None:
+    """It waits on only if it was accepted in the present store. An approval goes with the row that counts."""
+    cases = [
+        # decision in the backup, in the present store (None: not accepted there), and afterward
+        ("nothing", "nothing", ("uncertain", "expired")),
+        ("approved", "nothing", ("uncertain", "expired")),
+        ("nothing", "approved", ("uncertain", "approved")),
+        ("succeeded", "nothing", ("succeeded", "approved")),
+        ("nothing", "succeeded", ("succeeded", "approved")),
+        ("rejected", "nothing", ("approval_rejected", "rejected")),
+        ("rejected", "succeeded", ("succeeded", "approved")),
+        ("nothing", None, ("uncertain", "expired")),
+        (None, "nothing", ("queued", "pending")),
+        (None, "approved", ("queued", "approved")),
+    ]
+
+    def add(store: Store, people: People, number: int) -> None:
+        people.more[f"op-{number}"] = accept(store, people, f"op-{number}", approval=ASKED)
+
+    def together(store: Store, people: People, clock: FakeClock) -> None:
+        for number, case in enumerate(cases):
+            if None not in case:
+                add(store, people, number)
+
+    def decisions(side: int) -> Act:
+        def act(store: Store, people: People, clock: FakeClock) -> None:
+            for number, case in enumerate(cases):
+                decision = case[side]
+                if case[1 - side] is None:
+                    add(store, people, number)
+                if isinstance(decision, str):
+                    decide(store, people, people.more[f"op-{number}"], decision)
+
+        return act
+
+    store, people = restoring.run_forked(together, decisions(0), decisions(1))
+    operations = [people.more[f"op-{number}"] for number in range(len(cases))]
+    found = [(ended(store, one), approval_of(store, one)) for one in operations]
+    assert [(*case[:2], one) for case, one in zip(cases, found, strict=True)] == cases
+
+
+def test_a_policy_is_that_of_the_backup_or_else_that_of_now(restoring: Restoring) -> None:
+    ours, theirs = SendingPolicy(max_recipients=1), SendingPolicy(approval="always")
+
+    def both(box: SendingPolicy, others: SendingPolicy) -> Act:
+        def act(store: Store, people: People, clock: FakeClock) -> None:
+            with store.database.transaction():
+                store.sending_policies.set_of_account(people.box, box)
+                store.sending_policies.set_of_account(people.others_box, others)
+                store.sending_policies.set_of_key(people.key, others)
+
+        return act
+
+    store, people = restoring.run_forked(nothing, both(ours, SendingPolicy()), both(theirs, theirs))
+    assert store.sending_policies.read(people.box, people.key) == (ours, theirs)
+    assert store.sending_policies.find_of_account(people.others_box) == theirs
 
 
 def test_what_is_over_keeps_no_bytes_that_the_other_store_still_needs(restoring: Restoring) -> None:

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 #
 #     legacy_idempotency   kept until the key has expired
 #     delivery_phases      kept for `store.keep_phases_days`, and until the operation is over; its outcome stays
+#     approvals            kept as long as their delivery operation, which is permanent like its idempotency key
 #     changes              kept for `events.keep_days`, at most `events.keep_count` of them
 
 

@@ -46,6 +46,8 @@ from mailbox_appliance.store.schema import TRIGGERS
 #                                       is sent after it.
 #     in a missing mailbox ............ Queued operations fail as `account_removed`.
 #     its sender has lost access ...... Queued operations fail as `permission_revoked`, and are kept as drafts.
+#     waiting for an approval ......... It waits on if it waits in the present store, with the approval of that store.
+#                                       Elsewhere it may have been approved and sent since, so it becomes uncertain.
 #     after the two have forked ....... The row that is further advanced counts. Operations that are open in both and
 #                                       due become uncertain, and scheduled messages are on hold for an administrator.
 #                                       Operations in a mailbox that only the backup has, such as those that a restore
@@ -111,8 +113,10 @@ SELECT id FROM present.delivery_operations p WHERE {_IS_OPEN} AND id NOT IN (SEL
   AND NOT EXISTS (SELECT 1 FROM main.delivery_operations r WHERE r.schedule_id = p.schedule_id)"""
 _UNDER_WAY = f"""
 SELECT id, status FROM main.delivery_operations
-WHERE {_IS_OPEN} AND (status = 'sending' OR (status = 'queued' AND send_at <= ?))
+WHERE {_IS_OPEN} AND (status = 'sending' OR (status = 'queued' AND (send_at <= ?
+    OR id IN (SELECT operation FROM main.approvals WHERE status = 'pending'))))
   AND id NOT IN (SELECT value FROM json_each(?))"""
+_WAITS_FOR_APPROVAL = "SELECT operation FROM present.approvals WHERE status = 'pending'"
 _MISSING_MAILBOXES = """
 SELECT id FROM present.accounts WHERE status <> 'removed' AND id NOT IN (SELECT id FROM main.accounts)"""
 
@@ -170,15 +174,16 @@ def merge_sends(database: Database, now: datetime, *, is_forked: bool) -> Merged
         known = _ONLY_IN_PRESENT
     # The present store shows reliably what has happened to these since the backup.
     known_ids = {row[0] for row in database.rows(known)}.difference(*database.rows(_WAITS_STILL))
+    if not is_forked:
+        known_ids.update(row[0] for row in database.rows(_WAITS_FOR_APPROVAL))
     database.change(_IN_THE_WAY, (standing.ours,))
     newer = _merge_operations(database, standing)
     _merge_message_bytes(database, standing)
-    database.change(
-        f"DELETE FROM main.delivery_chores WHERE operation IN ({_PRESENT_IDS}) AND {_NOT_LEFT}", (standing.ours,)
-    )
-    database.change(
-        f"INSERT INTO main.delivery_chores SELECT * FROM present.delivery_chores WHERE {_NOT_LEFT}", (standing.theirs,)
-    )
+    for table in ("delivery_chores", "approvals"):
+        database.change(
+            f"DELETE FROM main.{table} WHERE operation IN ({_PRESENT_IDS}) AND {_NOT_LEFT}", (standing.ours,)
+        )
+        database.change(f"INSERT INTO main.{table} SELECT * FROM present.{table} WHERE {_NOT_LEFT}", (standing.theirs,))
     database.change("INSERT OR REPLACE INTO main.legacy_idempotency SELECT * FROM present.legacy_idempotency")
     moves.delete_messages(database, [row[0] for row in database.rows(_COPIES_LEFT)])
     uncertain = _mark_uncertain(database, now, json.dumps(sorted(known_ids)))
@@ -195,8 +200,8 @@ def merge_sends(database: Database, now: datetime, *, is_forked: bool) -> Merged
 def hold_sends(database: Database, now: datetime) -> MergedSends:
     """Prevent duplicate sends if nothing is known about the time since the backup.
 
-    Deliveries in progress or due become uncertain. Later ones are on hold until an administrator releases them. The
-    caller must be in a transaction.
+    Deliveries that are in progress, due, or waiting for an approval become uncertain. Later ones are on hold until an
+    administrator releases them. The caller must be in a transaction.
     """
     uncertain = _mark_uncertain(database, now)
     _set_hold(database)
@@ -433,6 +438,7 @@ def merge_present(
         if relation == "forked":
             merge_rights.end_all_access(database)
             rights = merge_rights.merge_revoked_keys(database)
+            merge_rights.add_missing_policies(database)
             merge_rights.ensure_administrator(database)
         else:
             rights = merge_rights.merge_later_rights(database, now)

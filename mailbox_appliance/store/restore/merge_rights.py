@@ -4,11 +4,12 @@
                     restored as suspended, without a password
     credentials ... the present sessions, API keys and pending invitations; keys that no longer exist are revoked
     webhooks ...... those of the present store, which send what changes from now on
-    mailboxes ..... the present servers and passwords; a share counts if it is in the backup and in the present store
+    mailboxes ..... the present servers, passwords and sending policies; a share counts if it is in the backup and in
+                    the present store
 
 This holds if the present store is later than the backup. Otherwise all sessions end, only revoked API keys are merged,
-webhooks are disabled, and everything else is as in the backup. In SQL, the restored store is `main` and the present one
-is `present`.
+webhooks are disabled, mailboxes and keys without a sending policy get the present one, and everything else is as in the
+backup. In SQL, the restored store is `main` and the present one is `present`.
 """
 
 from collections.abc import Iterable
@@ -52,10 +53,16 @@ _MAILBOXES_OF_PRESENT = (
     """UPDATE main.accounts SET connection = p.connection, secret = p.secret, status = 'connecting', error_code = NULL,
          error_message = NULL, error_fault = NULL FROM present.accounts p WHERE p.id = accounts.id
          AND (p.connection, p.secret) IS NOT (accounts.connection, accounts.secret)""",
+    "UPDATE main.accounts SET sending_policy = p.sending_policy FROM present.accounts p WHERE p.id = accounts.id",
     """UPDATE main.accounts SET shared_with_all = 0 WHERE shared_with_all = 1
          AND id NOT IN (SELECT id FROM present.accounts WHERE shared_with_all = 1)""",
     """DELETE FROM main.account_grants WHERE NOT EXISTS (SELECT 1 FROM present.account_grants p
          WHERE p.account_id = account_grants.account_id AND p.member_id = account_grants.member_id)""",
+)
+_MISSING_POLICIES = tuple(
+    f"UPDATE main.{table} SET sending_policy = p.sending_policy FROM present.{table} p"
+    f" WHERE p.id = {table}.id AND {table}.sending_policy IS NULL"
+    for table in ("accounts", "api_keys")
 )
 _CAN_ADMINISTRATE = "role = 'admin' AND status = 'active' AND password_hash IS NOT NULL"
 _ADMINISTRATORS_OF_PRESENT = (
@@ -92,6 +99,13 @@ def merge_later_rights(database: Database, now: datetime) -> MergedRights:
 def merge_revoked_keys(database: Database) -> MergedRights:
     """Revoke the API keys that are revoked in the store attached as `present`. The caller must be in a transaction."""
     return MergedRights(revoked=database.change(_REVOKED_IN_PRESENT))
+
+
+def add_missing_policies(database: Database) -> None:
+    """Give mailboxes and API keys without a sending policy the one they have in `present`. Call it inside a
+    transaction.
+    """
+    _run_statements(database, _MISSING_POLICIES)
 
 
 def ensure_administrator(database: Database) -> None:

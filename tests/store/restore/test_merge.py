@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.model.deliveries import Phase
+from mailbox_appliance.model.policies import SendingPolicy
 from mailbox_appliance.store.audit import SYSTEM_ACTOR, Actor
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.restore.merge import merge_present
@@ -15,6 +16,7 @@ from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox, connection, execute, fetched, parsed
 from tests.store.restored import (
+    ASKED,
     AT,
     LATER,
     Act,
@@ -23,7 +25,9 @@ from tests.store.restored import (
     accept,
     add_key,
     add_session,
+    approval_of,
     become,
+    decide,
     ended,
     lets_in,
     nothing,
@@ -32,7 +36,7 @@ from tests.store.restored import (
 #: The result of a restore for each table; a new table must be added here.
 DECIDED = {
     "carried": "members sessions invitations api_keys webhooks attempts accounts account_grants delivery_operations"
-    " delivery_messages delivery_chunks delivery_phases delivery_chores legacy_idempotency audit_events",
+    " delivery_messages delivery_chunks delivery_phases delivery_chores approvals legacy_idempotency audit_events",
     "begins anew": "changes webhook_attempts",
     "one row of it": "settings meta",
     "as in the backup": "oauth_apps folders threads thread_links messages message_labels bodies message_index"
@@ -93,6 +97,48 @@ def test_a_send_of_the_backup(
         looked_for = store.schedule.list_due_evidence(at(restoring.clock, 10) or restoring.clock.now(), people.box)
         assert [one.operation_id for one in looked_for] == [operation]
         assert store.deliveries.get_work(operation).wire
+
+
+APPROVALS = [
+    # when it is due, decision since, then status and approval with the present store, and without it
+    (None, "nothing", ("queued", "pending"), ("uncertain", "expired")),
+    (None, "approved", ("uncertain", "approved"), ("uncertain", "expired")),  # it was about to be sent
+    (None, "succeeded", ("succeeded", "approved"), ("uncertain", "expired")),
+    (None, "rejected", ("approval_rejected", "rejected"), ("uncertain", "expired")),
+    (SOON, "nothing", ("queued", "pending"), ("uncertain", "expired")),
+    (SOON, "approved", ("uncertain", "approved"), ("uncertain", "expired")),
+    (LATE, "nothing", ("queued", "pending"), ("uncertain", "expired")),
+    (LATE, "approved", ("queued", "approved"), ("uncertain", "expired")),
+]
+
+
+@pytest.mark.parametrize(("send_at", "since", "with_present", "alone"), APPROVALS)
+@pytest.mark.parametrize("is_known", [True, False], ids=["present", "none"])
+def test_a_message_of_the_backup_that_waits_for_a_person(
+    restoring: Restoring, send_at: float | None, since: str, with_present: Any, alone: Any, is_known: bool
+) -> None:
+    def before(store: Store, people: People, clock: FakeClock) -> None:
+        people.more["op"] = accept(store, people, "key", send_at=at(clock, send_at), approval=ASKED)
+
+    def later(store: Store, people: People, clock: FakeClock) -> None:
+        decide(store, people, people.more["op"], since)
+
+    store, people = restoring.run(before, later, with_present=is_known)
+    operation = people.more["op"]
+    assert (ended(store, operation), approval_of(store, operation)) == (with_present if is_known else alone)
+    assert store.deliveries.begin_sending(operation) == (is_known and with_present == ("queued", "approved"))
+
+
+def test_an_approval_newer_than_the_backup_comes_with_its_message(restoring: Restoring) -> None:
+    def since(store: Store, people: People, clock: FakeClock) -> None:
+        for name in ("nothing", "approved", "rejected"):
+            people.more[name] = accept(store, people, name, approval=ASKED)
+            decide(store, people, people.more[name], name)
+
+    store, people = restoring.run(nothing, since)
+    found = [(ended(store, people.more[name]), approval_of(store, people.more[name])) for name in (*people.more,)[-3:]]
+    assert found == [("queued", "pending"), ("queued", "approved"), ("approval_rejected", "rejected")]
+    assert not store.deliveries.begin_sending(people.more["nothing"])
 
 
 def test_what_waits_for_another_try_is_not_tried_after_the_restore(restoring: Restoring) -> None:
@@ -509,6 +555,22 @@ def test_a_mailbox_that_was_removed_comes_back_for_its_owner(restoring: Restorin
     box = store.accounts.get(people.box)
     assert (box.owner_member_id, box.shared_with_all, box.granted_member_ids) == (people.ada, False, ())
     assert store.accounts.get_connection(people.box).imap.password == "imap-password"
+
+
+def test_sending_policies_are_those_of_now(restoring: Restoring) -> None:
+    def policies(store: Store, people: People, box: SendingPolicy, others: SendingPolicy) -> None:
+        with store.database.transaction():
+            store.sending_policies.set_of_account(people.box, box)
+            store.sending_policies.set_of_account(people.others_box, others)
+            store.sending_policies.set_of_key(people.key, box)
+
+    strict, loose, none = SendingPolicy(approval="always"), SendingPolicy(max_recipients=9), SendingPolicy()
+    store, people = restoring.run(
+        lambda store, people, _: policies(store, people, loose, strict),
+        lambda store, people, _: policies(store, people, strict, none),
+    )
+    assert store.sending_policies.read(people.box, people.key) == (strict, strict)
+    assert store.sending_policies.find_of_account(people.others_box) is None
 
 
 def test_a_mailbox_is_reached_as_now(restoring: Restoring) -> None:

@@ -272,7 +272,7 @@ function Reject({ onReject, onClose }) {
   return html`<${Dialog} title="Reject this message?" onClose=${onClose}>
     <p>It is never sent. This cannot be undone.</p>
     <${Form} of=${form} action="Reject" danger more=${html`<button type="button" class="secondary" onClick=${onClose}>Cancel</button>`}>
-      <${Field} of=${form} name="reason" label="Reason (optional)" autocomplete="off" autofocus hint="Kept with the approval; nobody is notified." />
+      <${Field} of=${form} name="reason" label="Reason (optional)" autocomplete="off" autofocus hint="The delivery shows it to the sender." />
     <//>
   <//>`;
 }

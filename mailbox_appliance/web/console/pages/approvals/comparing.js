@@ -61,12 +61,17 @@ export function changesOf(message, earlier) {
 
 /** @param {Person[]} people @param {Person[]} others */
 function without(people, others) {
-  const emails = new Set(others.map(({ email }) => email.toLowerCase()));
-  return people.filter(({ email }) => {
-    const isFirst = !emails.has(email.toLowerCase());
-    emails.add(email.toLowerCase());
+  const emails = new Set(others.map(keyOf));
+  return people.filter((one) => {
+    const isFirst = !emails.has(keyOf(one));
+    emails.add(keyOf(one));
     return isFirst;
   });
+}
+
+/** Return an address for comparing. Only ASCII letters are folded: some others, such as the Kelvin sign, imitate them. @param {Person} person */
+function keyOf({ email }) {
+  return email.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }
 
 /** Return a subject without the prefixes of replies and forwards. @param {string} subject */

@@ -48,7 +48,7 @@ class SetSendingPolicyRequest(Input, frozen=True, kw_only=True):
 def get_account_policy(appliance: Appliance, caller: Caller, account: Account) -> SendingPolicy:  # noqa: ARG001
     """Get a mailbox's sending policy.
 
-    It holds for every message from this mailbox, whoever sends it. Without one, no field has a rule.
+    It holds for every message from this mailbox, also for those that you send. Without one, no field has a rule.
     """
     return _read(lambda: appliance.store.sending_policies.find_of_account(account.id))
 
@@ -62,7 +62,7 @@ def set_account_policy(
     Replaces it as a whole. It holds for every message from this mailbox, also for scheduled ones and those that wait
     for an approval. Of this policy and that of the API key that sends, the stricter one holds in each field.
     """
-    store, policy = appliance.store, _to_policy(request)
+    store, policy = appliance.store, to_policy(request)
     with store.database.transaction(durable=True):
         recheck_owner(store, caller, account.id)
         store.sending_policies.set_of_account(account.id, policy)
@@ -88,7 +88,7 @@ def set_own_key_policy(
 
     The key must be yours. Replaces its policy as a whole.
     """
-    store, policy = appliance.store, _to_policy(request)
+    store, policy = appliance.store, to_policy(request)
     with store.database.transaction(durable=True):
         recheck_caller(store, caller)
         key = store.api_keys.get(key_id, caller.member.id)
@@ -113,7 +113,7 @@ def set_key_policy(
 
     Replaces it as a whole, but no field may allow more than before (403). Only the key's member can loosen a field.
     """
-    store, policy = appliance.store, _to_policy(request)
+    store, policy = appliance.store, to_policy(request)
     with store.database.transaction(durable=True):
         recheck_caller(store, caller, Capability.ADMIN_API_KEYS)
         key = store.api_keys.get(key_id)
@@ -138,7 +138,8 @@ def _read(find: Callable[[], SendingPolicy | None]) -> SendingPolicy:
         return SendingPolicy(approval="always", allowed_recipients=())
 
 
-def _to_policy(given: SetSendingPolicyRequest) -> SendingPolicy:
+def to_policy(given: SetSendingPolicyRequest) -> SendingPolicy:
+    """Return the policy that a request sets. Raises Invalid for an entry that is neither an address nor a domain."""
     return SendingPolicy(
         approval=given.approval,
         allowed_recipients=_read_entries("allowedRecipients", given.allowed_recipients),

@@ -10,10 +10,11 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, Denied, Detail, NotFound
 from mailbox_appliance.events import DeliveryScheduled, DeliverySettled
 from mailbox_appliance.mail.outline import parse_content
-from mailbox_appliance.model.approvals import Approval, ApprovalStatus, StoredApproval
+from mailbox_appliance.model.approvals import Approval, ApprovalStatus, RequestedApproval, StoredApproval
 from mailbox_appliance.model.base import Input, Page
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.messages import Download, StoredBody
 from mailbox_appliance.operations.contents import body_in_form
 from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
@@ -21,7 +22,7 @@ from mailbox_appliance.operations.operation import Access, Caller, Cursor, Limit
 from mailbox_appliance.policies import check, read_policies
 from mailbox_appliance.store.store import Store
 
-_LIST = "approvals"
+_LIST, _REQUESTED_LIST = "approvals", "requested approvals"
 ApprovalId = Annotated[str, Meta(min_length=1, max_length=200)]
 Status = Annotated[ApprovalStatus, Meta(description="Only approvals with this status.")]
 
@@ -38,7 +39,7 @@ class ApproveRequest(Input, frozen=True, kw_only=True):
 class RejectRequest(Input, frozen=True, kw_only=True):
     """A rejection.
 
-    - reason: Why, for the audit log; nobody is told.
+    - reason: Why; `warnings` of the delivery show it to the requester.
     """
 
     reason: Annotated[str, Meta(max_length=1000)] | None = None
@@ -64,6 +65,27 @@ def list_approvals(
     found, more = appliance.store.approvals.list(caller.member.id, status=status, before=before, limit=limit)
     items = tuple(each.shown for each in found)
     return Page(items=items, next_cursor=encode_cursor(more, _LIST, status or ""))
+
+
+@operation(needs=Capability.MAIL_SEND)
+def list_requested(
+    appliance: Appliance,
+    caller: Caller,
+    status: Status | None = None,
+    limit: Limit = 50,
+    cursor: Cursor | None = None,
+) -> Page[RequestedApproval]:
+    """List approvals that you asked for.
+
+    Newest first: what became of the messages of this session or API key that a person must approve. Texts are not
+    shown, and nothing can be approved by it.
+    """
+    store, credential = appliance.store, caller.required_credential
+    accounts = [account.id for account in permissions.reachable_accounts(store, credential)]
+    before = decode_cursor(cursor, _REQUESTED_LIST, status or "")
+    found, more = store.approvals.list_requested(credential.id, accounts, status=status, before=before, limit=limit)
+    items = tuple(_to_requested(each.shown) for each in found)
+    return Page(items=items, next_cursor=encode_cursor(more, _REQUESTED_LIST, status or ""))
 
 
 @operation(access=Access.SESSION)
@@ -117,13 +139,12 @@ def approve(
     with store.database.transaction(durable=True):
         recheck_caller(store, caller)
         found = store.approvals.get(approval_id, caller.member.id)
-        _require_decider(store, caller, found)
         if request.digest != found.shown.digest:
             raise Conflict(
                 reason="This digest names another message. Read the approval again.",
                 details=(Detail("/digest", "This is not the digest of the message that waits."),),
             )
-        _require_may_send(store, found)
+        _require_may_send(store, caller, found)
         store.approvals.approve(found, caller.member.id)
         store.audit.record(
             caller.actor,
@@ -158,22 +179,33 @@ def reject(
     return OperationResult(store.approvals.get(approval_id, caller.member.id).shown)
 
 
-def _require_decider(store: Store, caller: Caller, found: StoredApproval) -> None:
-    """Raise Denied unless the caller may approve: whoever a policy of the mailbox leashes cannot loose themselves."""
-    if found.by_owner:
-        permissions.require_owner(store.accounts.get(found.shown.account_id), caller.member.id)
-
-
-def _require_may_send(store: Store, found: StoredApproval) -> None:
-    """Raise Denied or PolicyDenied if the message must not be sent any more, for what has changed since."""
+def _require_may_send(store: Store, caller: Caller, found: StoredApproval) -> None:
+    """Raise Denied or PolicyDenied if the message must not be sent any more, for what has changed since, or if only the
+    owner of the mailbox may approve it: a policy of the mailbox also restrains the member who asked.
+    """
     if not permissions.may_send_now(store, found.shown.account_id, found.shown.requested_by.id, found.member_id):
         raise Denied(reason="the credential that asked for this message may not send from this mailbox any more.")
     recipients = store.deliveries.get_work(found.shown.operation_id).envelope.recipients
-    check(
-        store,
-        read_policies(store, found.shown.account_id, found.shown.requested_by.id),
-        found.shown.account_id,
-        recipients,
+    policies = read_policies(store, found.shown.account_id, found.shown.requested_by.id)
+    _, by_owner = check(store, policies, found.shown.account_id, recipients)
+    if by_owner or found.by_owner:
+        permissions.require_owner(store.accounts.get(found.shown.account_id), caller.member.id)
+
+
+def _to_requested(shown: Approval) -> RequestedApproval:
+    return RequestedApproval(
+        id=shown.id,
+        operation_id=shown.operation_id,
+        account_id=shown.account_id,
+        kind=shown.kind,
+        status=shown.status,
+        reasons=shown.reasons,
+        to=shown.to,
+        cc=shown.cc,
+        bcc=shown.bcc,
+        created_at=shown.created_at,
+        expires_at=shown.expires_at,
+        decided_at=shown.decided_at,
     )
 
 
