@@ -95,7 +95,7 @@ def _summary(state: TrayState) -> Iterator[Notice]:
 
 
 def _has_new_approval(before: TrayState, after: TrayState) -> bool:
-    """Whether another message waits, also if others were decided meanwhile."""
+    """Whether another message waits. Their number may be the same: others may have been decided."""
     return after.pending_approvals > before.pending_approvals or after.newest_approval > before.newest_approval
 
 
