@@ -304,8 +304,8 @@ def test_only_the_owner_gives_an_approval_that_their_policy_asks_for(walker: Wal
     made = house.ask(friend, "POST", "/me/api-keys", {"name": "Helper", "permissionProfile": "full"}).data
     message = {"to": [{"email": "x@example.org"}], "subject": "Shared", "body": {"text": "Hi."}}
     for token, subject in ((made["token"], "By key"), (friend.token, "By hand")):
-        path, key = f"/accounts/{box.id}/send", {"Idempotency_Key": a_key()}
-        house.running.ask("POST", path, {**message, "subject": subject}, token=token, **key)
+        body = {**message, "subject": subject}
+        house.running.ask("POST", f"/accounts/{box.id}/send", body, token=token, Idempotency_Key=a_key())
     page = walker.open("/deliveries", friend)
     hand = page.get_by_role("listitem").filter(has_text="By hand")
     expect(hand.get_by_text("Waits for approval")).to_be_visible()
