@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from functools import partial
@@ -171,6 +172,8 @@ class Appliance:
         self.readers = WaitingReaders(self.store)
         self.webhook_sender = WebhookSender(self.store, self.settings, self.clock)
         self.started_at = self.clock.monotonic()
+        #: Stores uploads one at a time, so that they occupy no worker.
+        self.upload_writer = ThreadPoolExecutor(1, "upload-writer")
         #: Limits the requests that wait, so that reading is never delayed.
         self.worker_limits = WorkerLimits(workers, waiting)
 
@@ -253,6 +256,7 @@ class Appliance:
         """
         self.stop_sending()
         until = time.monotonic() + timeout
+        self.upload_writer.shutdown(wait=False, cancel_futures=True)
         self.readers.stop()
         self.webhook_sender.stop(0)
         self.html_readers.close()

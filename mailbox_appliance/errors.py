@@ -220,8 +220,20 @@ class UnknownFolder(NotFound):
     """No folder has this ID, role or name. List the folders of the mailbox to see which exist."""
 
 
+class UploadLinkOver(NotFound):
+    """This upload link is not valid, was used, or has expired. A link takes one file within 10 minutes: request a new
+    one.
+    """
+
+
 class NothingToRemove(NotFound):
     """There is no {what} to remove."""
+
+
+class UndoUnknown(NotFound):
+    """This undo token is not valid for this mailbox and member, or it has expired. A token is valid for 24 hours."""
+
+    changed_nothing = True
 
 
 class LinkOver(NotFound):
@@ -262,6 +274,26 @@ class DraftSent(Conflict):
 
 class BeingDecided(Conflict):
     """Another request is using this draft or this idempotency key right now. Try again in a few seconds."""
+
+
+class UndoUsed(Conflict):
+    """This undo token was already used. An action can be undone once."""
+
+    changed_nothing = True
+
+
+class UploadsFull(Conflict):
+    """Your uploads would exceed their limit of {limit}. Delete uploads that you do not need, use them in a message, or
+    wait until they expire.
+    """
+
+    changed_nothing = True
+
+
+class PreviewChanged(Conflict):
+    """The message is not the one that was previewed: its sender, recipients, subject, text or files differ. Nothing was
+    sent. Preview it again, check it, then send it with the new digest.
+    """
 
 
 class NotWaiting(Conflict):

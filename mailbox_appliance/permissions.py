@@ -131,12 +131,15 @@ def require_grantable(
 
     - A caller cannot grant a capability that is not in `held`, the caller's own.
     - Rights that the key has `before` may stay.
-    - Only the owner of a key can add mail capabilities to it; not even an administrator can.
-    - A key whose token another person has seen never gets mail capabilities.
+    - A session can add all of these to a key that exists. The key still does only what its owner may do.
+    - In all other cases, only the owner of a key can give it mail capabilities, and only if nobody else has seen its
+      token.
     - A caller with an API key can grant rights only in the mailboxes of that key.
     """
     had, scope = before or KeyRights(frozenset(), frozenset()), after.account_ids
     _require_all(after.capabilities - had.capabilities, held)
+    if found.kind == "session" and before is not None:
+        return
     added = {one for one in after.capabilities & _IN_MAILBOXES if not had.holds(one, scope)}
     mail = added & MAIL_CAPABILITIES
     if mail and not after.is_made_by_owner:
@@ -145,7 +148,7 @@ def require_grantable(
             "a key created for another member cannot have mail capabilities. Members create those keys themselves.",
         )
     if mail and owner_id != found.member.id:
-        _capability_denied(mail, "only its owner can give a key more mail capabilities, by creating a new key.")
+        _capability_denied(mail, "only its owner or an administrator's session can give a key more mail capabilities.")
     if found.kind == "session":
         return
     own = KeyRights(held, found.account_ids)

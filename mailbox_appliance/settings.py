@@ -173,6 +173,12 @@ OPTIONS: tuple[Option, ...] = (
         runtime=True,
     ),
     Option(
+        "mail.trusted_authserv_ids",
+        (),
+        "Names in `Authentication-Results` whose results are trusted wherever the field stands.",
+        runtime=True,
+    ),
+    Option(
         "sending.hold_scheduled",
         False,
         "Whether scheduled messages are on hold, as after a restore that cannot know what was sent since.",
@@ -227,7 +233,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "events.keep_count",
         1_000_000,
-        "Maximum number of events that can be read; older ones are deleted first. A million needs about 70 MB.",
+        "Maximum number of events that can be read; older ones are deleted first. A million needs about 50 MB.",
         minimum=1000,
         maximum=100_000_000,
         runtime=True,

@@ -74,6 +74,8 @@ class ByTools:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(link, timeout=30) as answer:
             assert answer.read().startswith(b"08:15")
         assert self._ask("search_emails", "tool search_emails by many", q=SOUGHT)["items"] is not None
+        link = self._ask("create_upload_link", filename="plan.txt")["url"]
+        self.remember("tool create_upload_link", "upload link", link.rpartition("/")[2])
         return str(found["id"])
 
     def _draft(self) -> None:

@@ -17,6 +17,7 @@ from mailbox_appliance.mcp_server.read_tools import _MAX_INLINE_FILE
 from mailbox_appliance.oauth import flows
 from mailbox_appliance.operations import (
     actions,
+    contents,
     enrolment,
     members,
     message_input,
@@ -27,7 +28,7 @@ from mailbox_appliance.operations import (
 )
 from mailbox_appliance.security import passwords
 from mailbox_appliance.settings import OPTIONS
-from mailbox_appliance.store import credentials
+from mailbox_appliance.store import credentials, uploads
 from mailbox_appliance.store.webhooks import KEPT_ATTEMPTS
 from mailbox_appliance.web.server import connection
 from mailbox_appliance.web.server.memory import DEFAULT_BOUNDS
@@ -44,6 +45,9 @@ ROWS: dict[str, list[float]] = {
     "`q` of a search": [1000, MOST_TERMS, MOST_WORDS, MOST_BEGINNINGS],
     "`text` of a search": [1000, MOST_TERMS],
     "attachments of one message": [prepare.MAX_ATTACHMENTS, prepare.MAX_ATTACHMENT_BYTES / MIB],
+    "upload |": [contents.MAX_UPLOAD_BYTES / MIB, uploads.UPLOAD_KEPT / timedelta(hours=1)],
+    "uploads of one member": [uploads.MOST_BYTES / MIB, uploads.MOST_UPLOADS],
+    "upload link": [uploads.LINK_KEPT / timedelta(minutes=1)],
     "recipients |": [prepare.MAX_RECIPIENTS],
     "attachment fetched from the mail server": [MAX_FETCHED_BYTES / MIB],
     "plain text, and HTML, kept of one message": [MAX_BODY],

@@ -52,7 +52,7 @@ ALL_PAGES = (
 )
 _NOT_IN_QUERY = frozenset({"account", "mailbox", "all_pages", "max_results"})
 #: Options that may be given beside the whole body in --input.
-_BESIDE_BODY = ("account", "mailbox", "owner", "member", "idempotency_key")
+_BESIDE_BODY = ("account", "mailbox", "owner", "member", "idempotency_key", "if_match")
 _PATH_NAME = re.compile(r"{(\w+)}")
 
 

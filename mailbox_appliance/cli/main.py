@@ -21,7 +21,8 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "threads": ("emails", "Manage conversations: get."),
         "labels": ("accounts", "Manage labels: list."),
         "attachments": ("emails", "Manage attachments: download, link."),
-        "events": ("events", "Read what has changed, or follow it."),
+        "uploads": ("emails", "Manage uploads: create."),
+        "events": ("events", "Manage events: list or follow changes."),
         "webhooks": ("events", "Manage webhooks, to which events are sent."),
     },
     "Sending": {

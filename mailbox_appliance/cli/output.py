@@ -270,13 +270,15 @@ def page_of(answer: Any) -> Any:
 
 
 def report_beside_items(invocation: Invocation, answer: Any) -> None:
-    """Print the warnings and the next cursor or position of a response on stderr, one JSON line each.
+    """Print the warnings, the undo token, and the next cursor or position of a response on stderr, one JSON line each.
 
     Used with --format ndjson, where stdout has only items.
     """
     page, told = page_of(answer), []
     if warnings := answer.get("warnings"):
         told.append({"warnings": warnings})
+    if "undo" in answer:
+        told.append({"undo": answer["undo"]})
     if page and page.get("nextCursor"):
         told.append({"nextCursor": page["nextCursor"]})
     if page and "nextPosition" in page:

@@ -89,7 +89,7 @@ class ApiClient:
         except UnicodeEncodeError as error:
             raise wrong_usage("The command line holds text that is not valid UTF-8.") from error
         if body is not None:
-            headers["Content-Type"] = "application/json; charset=utf-8"
+            headers.setdefault("Content-Type", "application/json; charset=utf-8")
         if self._token is not None:
             if not is_printable_ascii(self._token):
                 raise wrong_usage("The token is not valid: it contains characters that tokens never have.")

@@ -16,7 +16,7 @@ from typing import Protocol
 from mailbox_appliance.errors import NotFound, ReadersBusy
 from mailbox_appliance.feed.events import to_events, visible_changes
 from mailbox_appliance.model.changes import Event, EventType
-from mailbox_appliance.store.changes import ChangeFilter
+from mailbox_appliance.store.changes import ChangeFilter, ChangesLost
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 
@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 #: for each worker.
 MOST_READERS, MOST_OF_MEMBER = 1000, 600
 _EVENTS_AT_ONCE = 100
+_MOST_IN_A_TURN = 20_000  # rows of the journal that are read for readers who see few of them
 _TICK = 1.0  # seconds between two looks at the deadlines of readers
 _RIGHTS_EVERY = 15.0  # seconds after which rights are checked in any case: sessions end by time as well
 _MOST_PAUSE = 0.1  # seconds
@@ -182,6 +183,7 @@ class WaitingReaders:
             is_first = not self._readers
             if not is_stopped:
                 self._readers.add(reader)
+                self._unchecked.append(reader)  # until it is known that nothing has changed since its rights were read
                 self._store.database.commit_events.add(self._woken)
                 self._of_members[subscription.found.member.id] += 1
         if is_stopped:
@@ -189,9 +191,9 @@ class WaitingReaders:
             return
         # A change that is committed from now on wakes the thread.
         end = self._store.changes.end()
-        if end > subscription.seen_at:
+        if end <= subscription.seen_at:
             with self._lock:
-                self._unchecked.append(reader)
+                self._unchecked = [one for one in self._unchecked if one is not reader]
         if is_first or end > min(subscription.seen_at, reader.after):
             self._woken.set()
 
@@ -280,18 +282,31 @@ class WaitingReaders:
             elif reader.after < end and reader.is_ready():
                 groups.setdefault((reader.after, reader.subscription.seen), []).append(reader)
         events: dict[int, Event] = {}
-        for (after, wanted), readers in groups.items():
-            changes, read = self._store.changes.read(after, wanted, _EVENTS_AT_ONCE, end)
-            new = [change for change in changes if change.position not in events]
-            events |= zip((change.position for change in new), to_events(self._store, new), strict=True)
-            if changes and self._may_have_changed_rights(end):
+        # Those who lag behind come last, and get a part in each turn.
+        for (after, wanted), readers in sorted(groups.items(), key=lambda group: -group[0][0]):
+            try:
+                batch = self._read_batch(after, wanted, min(end, after + _MOST_IN_A_TURN), events)
+            except ChangesLost:
+                over += readers
+                continue
+            except Exception:  # others get their events all the same
+                log.exception("event_readers_failed")
+                over += readers
+                continue
+            if batch.events and self._may_have_changed_rights(end):
                 self._woken.set()
                 break
-            batch = EventBatch([events[change.position] for change in changes], read)
             over += [reader for reader in readers if not reader.tell(batch)]
-            if read < end:
+            if batch.after < end:
                 self._woken.set()
         self._end(over)  # after all got their events: it makes work for other threads
+
+    def _read_batch(self, after: int, wanted: ChangeFilter, end: int, events: dict[int, Event]) -> EventBatch:
+        """Return the next events of a group of readers. `events`: those that were made already, by their numbers."""
+        changes, read = self._store.changes.read(after, wanted, _EVENTS_AT_ONCE, end)
+        new = [change for change in changes if change.position not in events]
+        events |= zip((change.position for change in new), to_events(self._store, new), strict=True)
+        return EventBatch([events[change.position] for change in changes], read)
 
     def _tick_all(self, now: float) -> None:
         self._end([reader for reader in self.list() if not reader.tick(now)])

@@ -45,6 +45,7 @@ from mailbox_appliance.remote.net.calls import RemoteCalls
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
+from mailbox_appliance.store.changes import ChangesLost
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.webhooks import LONGEST_WAIT, DueWebhook, StoredWebhook
@@ -61,6 +62,7 @@ _TRIED_FOR = timedelta(days=3)
 _IN_A_TURN = 20  # events of one webhook, before others get their turn
 _SEEN_AT_ONCE = 5000  # changes that it does not see, after which its position is stored
 _IDLE = 60.0
+_FEWEST_FAILURES = 14  # before it is disabled; so many take 22 hours
 _GONE = 410
 _encoder = msgspec.json.Encoder(enc_hook=encode_own_text)
 
@@ -97,6 +99,8 @@ class _Request:
         """Post a body and return the status of the answer. Raises RemoteFault."""
         watched = replace(options, on_connected=self._keep)
         with self._lock:
+            if self._is_ended:
+                raise timeout_fault("webhook")
             call = self._call = calls.start("webhook", partial(https.post_for_status, url, watched, headers, body))
         try:
             return call.result(options.timeout + _PATIENCE)
@@ -206,6 +210,11 @@ class WebhookSender:
             turn.request.stop(_CHANGED)
         self.wake()
 
+    def settle(self, webhook: StoredWebhook) -> None:
+        """Store how far a webhook has read, before its filter changes. Call it inside a transaction."""
+        if (read := self._read_up_to(webhook)) > webhook.position:
+            self._store.webhooks.skip(webhook, read)
+
     def send_test(self, webhook_id: str) -> WebhookAttempt:
         """Send an event `webhook.test`, once, and return the attempt. Raises NotFound."""
         webhook = self._store.webhooks.get(webhook_id)
@@ -234,8 +243,8 @@ class WebhookSender:
         commits = self._store.database.commit_events
         commits.add(self._woken) if self._store.webhooks.has_any() else commits.discard(self._woken)
         end = self._store.changes.end()
-        due = self._store.webhooks.list_due(end)
         with self._lock:
+            due = self._store.webhooks.list_due(end)  # in the lock: a turn that ends now may have failed
             waiting = [one for one in due if one.id not in self._turns and self._read_up_to(one) < end]
             held_up = sum(not self._begin(one) for one in sorted(waiting, key=self._rank))
             patience = self._make_room(held_up)
@@ -312,6 +321,7 @@ class WebhookSender:
 
     def _send_next(self, webhook_id: str, turn: _Turn) -> bool:
         """Send the next event. Returns whether there may be another one to send now."""
+        turn.request = request = _Request()  # from here on a change of the webhook ends it
         try:
             webhook = self._catch_up(self._store.webhooks.get(webhook_id))
         except NotFound:  # it was deleted
@@ -320,12 +330,17 @@ class WebhookSender:
             return False
         if webhook.shown.status != "active":
             return False
-        found = self._find_next(webhook)
+        try:
+            found = self._find_next(webhook)
+        except ChangesLost:  # `_catch_up` records it
+            return True
         if found is None:
             return False
         event, position, body = found
-        turn.request = _Request()
-        attempt = self._attempt(webhook, event.id, body, turn.request)
+        request.began = time.monotonic()
+        if request.stopped is not None:
+            return False
+        attempt = self._attempt(webhook, event.id, body, request)
         if attempt.error is not None and self._stopping.is_set():
             return False
         took_long = attempt.duration_ms > _PATIENCE * 1000
@@ -335,7 +350,7 @@ class WebhookSender:
             self._store.webhooks.note(webhook_id, attempt)
             if attempt.error is None:
                 self._store.webhooks.succeed(webhook, position, attempt.at)
-            elif turn.request.stopped is None:
+            elif attempt.error != _MADE_ROOM:  # not `stopped`, which can be set after the attempt
                 failure = WebhookFailure(at=attempt.at, status=attempt.status, reason=attempt.error)
                 self._fail(webhook, failure)
         return attempt.error is None and not took_long and position < self._store.changes.end()
@@ -354,6 +369,8 @@ class WebhookSender:
 
     def _find_next(self, webhook: StoredWebhook) -> tuple[Event, int, bytes] | None:
         """Return the next event that its member may read, its number, and the body to send."""
+        # Rights are read after the end: no change that is read here is later than they are.
+        end = self._store.changes.end()
         try:
             member = self._store.members.get(webhook.member_id)
         except NotFound:  # removed a moment ago, with the webhooks
@@ -366,7 +383,7 @@ class WebhookSender:
         seen = visible_changes(self._store, found, is_private=is_private, types=webhook.shown.types)
         if accounts is not None:
             seen = replace(seen, account_ids=seen.account_ids.intersection(accounts), types=seen.types - BACKUP_TYPES)
-        changes, read = self._store.changes.read(self._read_up_to(webhook), seen, 1)
+        changes, read = self._store.changes.read(self._read_up_to(webhook), seen, 1, end)
         if changes:
             event = to_events(self._store, changes)[0]
             return event, read, self._body(webhook, event)
@@ -427,8 +444,11 @@ class WebhookSender:
         now = to_millis(self._clock.now())
         since = now if webhook.failing_since is None else min(now, webhook.failing_since)
         left = (since - now) / 1000 + _TRIED_FOR.total_seconds()
-        pause = min(left, retry_delay(webhook.failures + 1, _FIRST_WAIT, LONGEST_WAIT))
-        disable = left <= 0 or failure.status == _GONE
+        # Time counts only if attempts were made: the computer may have been off, or its clock wrong.
+        is_tired = webhook.failures + 1 >= _FEWEST_FAILURES
+        pause = retry_delay(webhook.failures + 1, _FIRST_WAIT, LONGEST_WAIT)
+        pause = min(left, pause) if is_tired else pause
+        disable = (left <= 0 and is_tired) or failure.status == _GONE
         with self._store.database.transaction():
             if not self._store.webhooks.fail(webhook, failure, wait=pause, disable=disable) or not disable:
                 return

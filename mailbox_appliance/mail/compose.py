@@ -329,8 +329,7 @@ def compose(message: OutgoingMessage, *, message_id: str, date: datetime) -> Com
     an invalid address, MIME type or Content-ID.
     """
     lines, text = list(header_fields(message, message_id, date)), _plain_text(message)
-    # The boundaries derive from the Message-ID, which is random: nobody can put one into a text beforehand.
-    content = _content_part(message, text, hashlib.sha256(message_id.encode()).hexdigest()[:24])
+    content = _content_part(message, text, boundary_seed(message_id))
     header, bcc_header = b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields]), bcc_field(message.bcc)
     return ComposedMessage(
         wire=Content(header + b"\r\n", content.body),
@@ -339,6 +338,13 @@ def compose(message: OutgoingMessage, *, message_id: str, date: datetime) -> Com
         message_id=message_id,
         row=row_of(message, text, content.files, header + bcc_header, date),
     )
+
+
+def boundary_seed(message_id: str) -> str:
+    """Return the text that the boundaries of a message contain. It derives from the Message-ID, which is random: nobody
+    can put a boundary into a text beforehand.
+    """
+    return hashlib.sha256(message_id.encode()).hexdigest()[:24]
 
 
 def new_message_id(sender_email: str) -> str:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mailbox_appliance.events import Events
@@ -26,9 +26,7 @@ from mailbox_appliance.mailbox.bulk import (
 )
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.model.accounts import FolderRole
-from mailbox_appliance.model.messages import MessageActionResult
-from mailbox_appliance.model.sync import FlagChange, LocatedMessage, MirroredFolder
-from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.model.sync import LocatedMessage, MirroredFolder
 from mailbox_appliance.remote.imap.client import ImapMailbox
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 
 def perform(
     connections: Connections, store: "Store", events: Events, account_id: str, wanted: MessageAction
-) -> MessageActionResult:
+) -> BulkOutcomes:
     """Run the action on the messages that it names, and return the outcome for each of them.
 
     Raises RemoteFault if the server could not be reached and no message has succeeded. Raises AllMailHidden if Gmail
@@ -58,7 +56,7 @@ def perform(
     else:
         to_do = _not_done_yet(wanted, messages, outcomes, bulk.is_already_there)
         FolderRunner(connections, store, events, account_id, outcomes).run(bulk.group_by_folder(wanted, to_do))
-    return outcomes.result()
+    return outcomes
 
 
 def _not_done_yet(
@@ -98,7 +96,9 @@ class FolderRunner(BulkRunner[FolderRole | None]):
         else:
             target = self._action.target if role is None else self._target_folder(mailbox, found, role)
             if target is not None:
-                self._outcomes.mark_succeeded(ids_of(self._move_messages(mailbox, folder, found, target)))
+                moved = self._move_messages(mailbox, folder, found, target)
+                self._outcomes.mark_succeeded(ids_of(moved))
+                self._outcomes.record_states(found, moved)
 
     def _expunge(self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]) -> None:
         with self._mark_on_fault(messages, folder.path):
@@ -249,25 +249,10 @@ class LabelRunner(BulkRunner[LabelSteps]):
             return
         moved = self._move_messages(mailbox, folder, messages, target)
         if way.edit != NO_EDIT:
-            self._label(mailbox, target, moved, way.edit)
+            self._change_moved(mailbox, target, moved, way.edit)
         self._outcomes.mark_succeeded(ids_of(moved))
-
-    def _label(
-        self, mailbox: ImapMailbox, folder: MirroredFolder, moved: Sequence[LocatedMessage], edit: FlagEdit
-    ) -> None:
-        """Change the labels of messages that were just moved to this folder.
-
-        After a failure the outcome of these messages is uncertain, since they were moved.
-        """
-        try:
-            found = find_moved_uids(mailbox, folder, moved)
-            mailbox.store_flags(folder.path, uids_of(found), add=edit.add, remove=edit.remove)
-        except RemoteFault:
-            self._outcomes.mark_uncertain(ids_of(moved))
-            raise
-        changes = [FlagChange(uid_of(each), edit.apply_to(each.flags)) for each in found]
-        self._store.mailbox_writer.record_moves(
-            self._account_id, [(each.id, folder.number, each.uid) for each in found]
-        )
-        self._store.mailbox_writer.change_flags(folder.number, changes)
-        self._outcomes.mark_uncertain(ids_of([each for each in moved if each.id not in set(ids_of(found))]))
+        there = find_moved_uids(mailbox, target, moved)
+        # Only the server knows which labels a message keeps in spam and trash.
+        sightings = mailbox.identify(target.path, uids_of(there))[1] if there else {}
+        after = [replace(each, flags=sightings[uid_of(each)].flags) for each in there if each.uid in sightings]
+        self._outcomes.record_states(messages, after)

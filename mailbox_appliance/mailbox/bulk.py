@@ -15,7 +15,15 @@ from mailbox_appliance.events import Events, FolderWritten
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.model.accounts import FolderRole
 from mailbox_appliance.model.messages import FailedMessageAction, MessageActionResult
-from mailbox_appliance.model.sync import FlagChange, FolderState, LocatedMessage, MessageIdentity, MirroredFolder
+from mailbox_appliance.model.sync import (
+    FlagChange,
+    FolderState,
+    LocatedMessage,
+    MessageIdentity,
+    MessageState,
+    MirroredFolder,
+    StateChange,
+)
 from mailbox_appliance.remote.errors import FaultKind, RemoteFault
 from mailbox_appliance.remote.imap import client
 from mailbox_appliance.remote.imap.client import ImapMailbox
@@ -39,6 +47,7 @@ Action = Literal[
 FailureCode = Literal[
     "not_found",
     "identity_changed",
+    "changed",
     "folder_not_found",
     "label_invalid",
     "unsupported_capability",
@@ -90,6 +99,7 @@ class BulkOutcomes:
 
     wanted: MessageAction
     _marks: dict[str, FailureCode | Literal["succeeded", "uncertain"]] = field(default_factory=dict)
+    _states: dict[str, tuple[MessageState, MessageState]] = field(default_factory=dict)
 
     def mark_succeeded(self, message_ids: Iterable[str]) -> None:
         """Mark messages as done, both at the server and in the store."""
@@ -107,6 +117,19 @@ class BulkOutcomes:
     def has_success(self) -> bool:
         """Whether any message succeeded."""
         return "succeeded" in self._marks.values()
+
+    def record_states(self, before: Iterable[LocatedMessage], after: Iterable[LocatedMessage]) -> None:
+        """Record the folder and flags of messages before and after a change, so that it can be undone."""
+        known = {message.id: _state_of(message) for message in before}
+        self._states |= {message.id: (known[message.id], _state_of(message)) for message in after}
+
+    def changes(self) -> tuple[StateChange, ...]:
+        """Return what the action changed, for its undo: of messages that succeeded, those that are not as before."""
+        found: dict[tuple[MessageState, MessageState], list[str]] = {}
+        for message_id, (before, after) in self._states.items():
+            if before != after and self._marks.get(message_id) == "succeeded":
+                found.setdefault((before, after), []).append(message_id)
+        return tuple(StateChange(before, after, tuple(ids)) for (before, after), ids in found.items())
 
     def result(self) -> MessageActionResult:
         """Return all outcomes, in the order of the request. Every message must have been marked."""
@@ -255,6 +278,10 @@ def pick_uid(
 def ids_of(messages: Sequence[LocatedMessage]) -> tuple[str, ...]:
     """Return the IDs of messages, in the same order."""
     return tuple(message.id for message in messages)
+
+
+def _state_of(message: LocatedMessage) -> MessageState:
+    return MessageState(message.folder.id, message.flags)
 
 
 def uid_of(message: LocatedMessage) -> int:
@@ -492,9 +519,31 @@ class BulkRunner(ABC, Generic[How]):
             self._record_flags(folder, changing, edit)
 
     def _record_flags(self, folder: MirroredFolder, messages: Sequence[LocatedMessage], edit: FlagEdit) -> None:
-        changes = [FlagChange(uid_of(message), edit.apply_to(message.flags)) for message in messages]
+        after = [replace(message, flags=edit.apply_to(message.flags)) for message in messages]
+        changes = [FlagChange(uid_of(message), message.flags) for message in after]
         self._store.mailbox_writer.change_flags(folder.number, changes)
         self._outcomes.mark_succeeded(ids_of(messages))
+        self._outcomes.record_states(messages, after)
+
+    def _change_moved(
+        self, mailbox: ImapMailbox, folder: MirroredFolder, moved: Sequence[LocatedMessage], edit: FlagEdit
+    ) -> None:
+        """Change the flags and labels of messages that were just moved to this folder.
+
+        After a failure the outcome of these messages is uncertain, since they were moved.
+        """
+        try:
+            found = find_moved_uids(mailbox, folder, moved)
+            mailbox.store_flags(folder.path, uids_of(found), add=edit.add, remove=edit.remove)
+        except RemoteFault:
+            self._outcomes.mark_uncertain(ids_of(moved))
+            raise
+        changes = [FlagChange(uid_of(each), edit.apply_to(each.flags)) for each in found]
+        self._store.mailbox_writer.record_moves(
+            self._account_id, [(each.id, folder.number, each.uid) for each in found]
+        )
+        self._store.mailbox_writer.change_flags(folder.number, changes)
+        self._outcomes.mark_uncertain(ids_of([each for each in moved if each.id not in set(ids_of(found))]))
 
     def _move_messages(
         self,

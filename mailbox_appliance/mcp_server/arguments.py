@@ -273,12 +273,15 @@ def input_schema(form: ToolInput) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
 
 
-def output_schema(result: Any, *, more: Mapping[str, Any] | None = None, is_cut: bool = False) -> dict[str, Any]:
+def output_schema(
+    result: Any, *, more: Mapping[str, Any] | None = None, is_cut: bool = False, is_undoable: bool = False
+) -> dict[str, Any]:
     """Return the JSON schema of a tool's structured content.
 
     - result: The type that the tool's operation returns.
     - more: Schemas of fields that the tool adds to this data, by name. The data must then be an object.
     - is_cut: The operation returns a whole list, but the tool returns one page of it, with a cursor for the next.
+    - is_undoable: The result may come with a token that undoes it.
     """
     choices = body_types(result) or (result,)
     found, components = msgspec.json.schema_components(choices, ref_template=_TEMPLATE)
@@ -296,6 +299,9 @@ def output_schema(result: Any, *, more: Mapping[str, Any] | None = None, is_cut:
     }
     if is_cut:
         properties["nextCursor"] = _STRING_SCHEMA | {"description": "Cursor of the next page: pass it as `cursor`."}
+    if is_undoable:
+        offer = {"token": _STRING_SCHEMA, "expiresAt": _STRING_SCHEMA}
+        properties["undo"] = {"type": "object", "properties": offer, "required": list(offer)}
     schema = {"type": "object", "properties": properties, "required": ["data", "untrusted"]}
     return schema | {"additionalProperties": False} | ({"$defs": components} if components else {})
 

@@ -482,6 +482,7 @@ class Presentation:
     - warnings: Warnings of the operation. One that is not marked as `OwnText` is shown as untrusted text.
     - notes: Sentences of the tool itself.
     - next_cursor: The cursor of the next page, if the tool itself divides a list into pages.
+    - undo: The token that undoes an action, beside the data, with its expiry.
     - content: A small file as base64, added to the data as the field `content`.
     - list_offset: Number of recipients and attachments to skip; None if the tool has no such argument.
     """
@@ -493,6 +494,7 @@ class Presentation:
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
     next_cursor: str | None = None
+    undo: Any = None
     links: Sequence[FileLink] = ()
     content: str | None = None
     list_offset: int | None = None
@@ -640,6 +642,8 @@ def _structured_content(
         structured["warnings"] = [*warnings, *quoted]
     if answer.next_cursor is not None:
         structured["nextCursor"] = answer.next_cursor
+    if answer.undo is not None:
+        structured["undo"] = answer.undo
     return structured
 
 

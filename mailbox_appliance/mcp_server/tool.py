@@ -38,7 +38,7 @@ class FileLink:
 @dataclass(frozen=True)
 class ToolResult:
     """The result of a tool: a text for AI models, and `structured`, which is `{data, untrusted, warnings?,
-    nextCursor?}`.
+    nextCursor?, undo?}`.
 
     An error has no structured content. `content`: a small file as base64, if the caller requested it.
     """
@@ -133,7 +133,10 @@ ARGUMENT_HELP = {
     "cc": "Cc recipients.",
     "bcc": "Bcc recipients.",
     "subject": "Subject. A reply gets one automatically.",
-    "attachments": "Files as base64: at most 100, and 25 MiB in total.",
+    "attachments": (
+        "Files: at most 100, and 25 MiB in total. Each has `content`, `filename` and `mimeType`, or an `uploadId` of"
+        " create_upload_link."
+    ),
     "idempotencyKey": (
         "1 to 255 printable ASCII characters without spaces. Choose a new key for each message; use one again only to"
         " repeat the same call."

@@ -48,7 +48,9 @@ def _tool(
         help=help_,
         handler=lambda asked, given: act(asked, form.read(given)),
         input=lambda: arguments.input_schema(form),
-        output=lambda: arguments.output_schema(form.operation.result, more=more, is_cut=is_cut),
+        output=lambda: arguments.output_schema(
+            form.operation.result, more=more, is_cut=is_cut, is_undoable=form.operation.is_undoable
+        ),
         other_operations=(*also, *([form.all_accounts_operation] if form.all_accounts_operation is not None else [])),
         **_KIND_HINTS[kind],
     )
@@ -141,6 +143,19 @@ TOOLS: tuple[Tool, ...] = (
         more=_FILE_SCHEMA,
     ),
     _tool(
+        "create_upload_link",
+        "Create an upload link",
+        ToolInput(contents.create_upload_link, "POST /uploads/links"),
+        write_tools.acted(
+            "create_upload_link",
+            "Send the file by PUT to `url`, as the body, without a token. Then pass its `uploadId` in `attachments`.",
+        ),
+        "adds",
+        "Create a link to which one file of at most 25 MiB can be sent by PUT within 10 minutes, such as with"
+        " `curl -T FILE URL`. Then pass its uploadId in `attachments`: the file never passes through this"
+        " conversation.",
+    ),
+    _tool(
         "create_draft",
         "Save a draft",
         ToolInput(drafts.create_draft, "POST /accounts/{accountId}/drafts"),
@@ -181,7 +196,8 @@ TOOLS: tuple[Tool, ...] = (
         write_tools.preview_send,
         "reads",
         "Show the message and recipients that send_email would send with the same arguments (without idempotencyKey)."
-        " Nothing is sent or saved.",
+        " With `messageId` it shows what forward_email would send. Nothing is sent or saved. Pass `previewDigest` to"
+        " send_email or forward_email to send exactly what was shown.",
     ),
     _tool(
         "send_email",
@@ -241,7 +257,17 @@ TOOLS: tuple[Tool, ...] = (
         write_tools.modify_emails,
         "takes",
         "Apply one action to up to 100 messages: mark as read, star, archive, trash, move, label or delete. Returns a"
-        " result for each message. Check `uncertainIds` before you repeat anything.",
+        " result for each message, and a token for undo_action. Check `uncertainIds` before you repeat anything.",
+    ),
+    _tool(
+        "undo_action",
+        "Undo a change of emails",
+        ToolInput(actions.undo_action, "POST /accounts/{accountId}/messages/actions/undo"),
+        write_tools.undo_action,
+        "cancels",
+        "Undo a modify_emails call, once and within 24 hours. Pass the token that it returned in `undo`. Restores the"
+        " flags, labels and folders of those messages that nobody has changed since. A permanent deletion cannot be"
+        " undone.",
     ),
     _tool(
         "list_changes",

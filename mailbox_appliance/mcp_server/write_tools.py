@@ -1,10 +1,11 @@
 """Tools that write: drafts, previews, sends, forwards and bulk actions; their status in words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import UnsetType
+import msgspec
+from msgspec import Meta, UnsetType
 
 from mailbox_appliance.mcp_server.arguments import LIST_OFFSET, Act, ToolInput, ToolRequest
 from mailbox_appliance.mcp_server.limits import (
@@ -19,11 +20,29 @@ from mailbox_appliance.mcp_server.limits import (
 )
 from mailbox_appliance.mcp_server.render import Presentation, present
 from mailbox_appliance.mcp_server.tool import CallContext, ToolResult
-from mailbox_appliance.model.deliveries import Delivery, LegacySendResult
+from mailbox_appliance.model.deliveries import Delivery, LegacySendResult, UndoableResult
 from mailbox_appliance.operations import sending
+from mailbox_appliance.operations.decoding import Parameter
 from mailbox_appliance.store.delivery_queries import WAITS_FOR_APPROVAL
 
-PREVIEW_INPUT = ToolInput(sending.preview, "POST /accounts/{accountId}/send/preview", own_arguments=(LIST_OFFSET,))
+_FORWARDED = (
+    Parameter(
+        "messageId",
+        "message_id",
+        Annotated[str, Meta(min_length=1, max_length=1000, description="Message to forward, for forward_email.")],
+        None,
+    ),
+    Parameter("comment", "comment", Annotated[str, Meta(description="Text above the forwarded message.")], None),
+    Parameter(
+        "includeAttachments",
+        "include_attachments",
+        Annotated[bool, Meta(description="Whether to forward the attachments.")],
+        True,
+    ),
+)
+PREVIEW_INPUT = ToolInput(
+    sending.preview, "POST /accounts/{accountId}/send/preview", own_arguments=(*_FORWARDED, LIST_OFFSET)
+)
 
 
 def acted(tool: str, about: str) -> Act:
@@ -49,12 +68,29 @@ def saved_draft(about: str) -> Act:
 
 
 def preview_send(asked: CallContext, given: ToolRequest) -> ToolResult:
-    """Return the message that a send would submit, and its recipients, without sending it."""
+    """Return the message that a send or a forward would submit, and its recipients, without sending it."""
+    tool = "send_email"
+    if given.own_arguments["messageId"] is not None:
+        given, tool = _forward_preview(given), "forward_email"
     answer = given.call(asked)
-    about = "The message that send_email would send with the same arguments. Nothing was sent or saved."
+    about = (
+        f"The message that {tool} would send with the same arguments. Nothing was sent or saved. To send exactly this"
+        f" message, pass previewDigest to {tool}."
+    )
     data, offset = to_json_data(answer.data), given.own_arguments["listOffset"]
     shown = Presentation(data, "preview_send", about, UNTRUSTED_PREVIEW, answer.warnings, list_offset=offset)
     return present(shown)
+
+
+def _forward_preview(given: ToolRequest) -> ToolRequest:
+    """Return the request that previews a forward. Fields that only a send has are reported as unknown."""
+    own, values = given.own_arguments, dict(given.request.values)
+    body = dict(given.request.body) if isinstance(given.request.body, Mapping) else {}
+    body |= {name: own[name] for name in ("comment", "includeAttachments") if own[name] is not None}
+    values["messageId"] = own["messageId"]
+    places = dict(given.request.places) | {"messageId": "query"}
+    request = msgspec.structs.replace(given.request, values=values, places=places, body=body)
+    return ToolRequest(sending.preview_forward, request, own)
 
 
 # --- Status: the state of a send or a bulk action and the next step, in one line ---
@@ -150,6 +186,12 @@ def action_status_text(data: Any) -> str:
     return " ".join(told)
 
 
+def undo_status_text(data: Any) -> str:
+    """Return the result of an undo in words."""
+    told = action_status_text(data)
+    return f"{told} The code `changed` means that somebody has changed the message since." if data["failed"] else told
+
+
 def _queued_status_text(data: Any) -> str:
     return f"Queued: it is sent automatically at its time. Do not send it again.{_cancel_text(data)}"
 
@@ -179,7 +221,18 @@ def modify_emails(asked: CallContext, given: ToolRequest) -> ToolResult:
     whole = to_json_data(answer.data)
     data, cuts = _keep_fitting_ids(whole)
     about = action_status_text(whole)  # of all messages, even if not all are shown
-    return present(Presentation(data, "modify_emails", about, warnings=answer.warnings, notes=cuts))
+    offer = to_json_data(answer.undo) if isinstance(answer, UndoableResult) and answer.undo is not None else None
+    if offer is not None:
+        about += f" To undo it, call undo_action with token {offer['token']} before {offer['expiresAt']}."
+    shown = Presentation(data, "modify_emails", about, warnings=answer.warnings, notes=cuts, undo=offer)
+    return present(shown)
+
+
+def undo_action(asked: CallContext, given: ToolRequest) -> ToolResult:
+    """Undo an action on many messages."""
+    whole = to_json_data(given.call(asked).data)
+    data, cuts = _keep_fitting_ids(whole)
+    return present(Presentation(data, "undo_action", undo_status_text(whole), notes=cuts))
 
 
 def _keep_fitting_ids(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from mailbox_appliance.model.base import Count, T, Timestamp, Wire
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.messages import Address, ComposedMessage, Envelope, ParsedMessage
+from mailbox_appliance.model.messages import Address, ComposedMessage, Envelope, ParsedMessage, UndoOffer
 from mailbox_appliance.model.sync import MessageIdentity, MirroredFolder
 
 DeliveryKind = Literal["send", "forward", "scheduled"]
@@ -137,8 +137,17 @@ class OperationResult(Struct, Generic[T], frozen=True):
     #: Whether it is a repeated response of an earlier release (`Idempotency-Replayed: true`), with its status.
     is_replayed: bool = False
     status: int | None = None
-    #: What the interface may wait for before it asks again: an `EventWait`. None: the result is final.
+    #: Identifies the data, for the header `ETag` (RFC 9110 8.8.3); None if it has none.
+    etag: str | None = None
+    #: What the interface may wait for before it asks again: an `EventWait`; or the `Future` of the data, which it must
+    #: wait for. None: the result is final.
     waits_for: object | None = None
+
+
+class UndoableResult(OperationResult[T], Generic[T], frozen=True):
+    """The result of an operation that can be undone. `undo`: beside the data; None if nothing can be undone."""
+
+    undo: UndoOffer | None = None
 
 
 class ScheduledSend(Wire, frozen=True, kw_only=True):
@@ -214,6 +223,7 @@ class NewDelivery:
     - parent_id: The message that it replies to or forwards, which gets a flag after success.
     - to, subject: Values for the list of scheduled messages.
     - warnings: Warnings for the client, whatever the outcome.
+    - upload_ids: The uploads that it contains, which are used up.
     """
 
     account_id: str
@@ -232,6 +242,7 @@ class NewDelivery:
     quotas: "tuple[Quota, ...]" = ()
     draft_version: str | None = None
     warnings: tuple[str, ...] = ()
+    upload_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

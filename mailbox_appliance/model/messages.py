@@ -244,6 +244,38 @@ class DownloadLink(Wire, frozen=True, kw_only=True):
     size_bytes: int
 
 
+class Upload(Wire, frozen=True, kw_only=True):
+    """A file that was uploaded, for attachments to name by `uploadId`.
+
+    - upload_id: Upload ID.
+    - filename: File name of an attachment that gives none.
+    - mime_type: Media type of an attachment that gives none.
+    - size_bytes: Size of the file, in bytes.
+    - sha256: SHA-256 of the file, in hex.
+    - expires_at: When it is deleted, unless a message with it is accepted earlier.
+    """
+
+    upload_id: str
+    filename: str
+    mime_type: str
+    size_bytes: int
+    sha256: str
+    expires_at: str
+
+
+class UploadLink(Wire, frozen=True, kw_only=True):
+    """A link to which one file can be uploaded without a credential. It is shown only once.
+
+    - url: Address to send the file to, with PUT.
+    - upload_id: ID that the upload gets.
+    - expires_at: When the link expires.
+    """
+
+    url: str
+    upload_id: str
+    expires_at: str
+
+
 class FailedMessageAction(Wire, frozen=True, kw_only=True):
     """A message that an action was not applied to.
 
@@ -268,6 +300,17 @@ class MessageActionResult(Wire, frozen=True, kw_only=True):
     succeeded_ids: tuple[str, ...]
     failed: tuple[FailedMessageAction, ...]
     uncertain_ids: tuple[str, ...]
+
+
+class UndoOffer(Wire, frozen=True, kw_only=True):
+    """The token that undoes an action, once, until it expires. It is shown only once.
+
+    - token: The token, for `POST /accounts/{accountId}/messages/actions/undo`.
+    - expires_at: When the token expires.
+    """
+
+    token: str
+    expires_at: Timestamp
 
 
 class Thread(Wire, frozen=True, kw_only=True):
@@ -374,6 +417,7 @@ class SendPreview(Wire, frozen=True, kw_only=True):
     - attachments: The files that would be sent.
     - body_text_chars: Length of the plain-text part, in characters before encoding.
     - body_html_chars: Length of the HTML part, in characters before encoding.
+    - preview_digest: Digest of this message, also in `ETag`. A send with it in `If-Match` sends exactly this message.
     """
 
     account_id: str
@@ -385,6 +429,7 @@ class SendPreview(Wire, frozen=True, kw_only=True):
     attachments: tuple[PreviewedAttachment, ...]
     body_text_chars: Count
     body_html_chars: Count
+    preview_digest: str
 
 
 @dataclass(frozen=True)

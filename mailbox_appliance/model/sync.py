@@ -144,6 +144,23 @@ class FetchedMessage:
 
 
 @dataclass(frozen=True)
+class MessageState:
+    """The folder (by ID) and the flags of a message; the flags include labels on a server that has them."""
+
+    folder_id: str
+    flags: frozenset[str]
+
+
+@dataclass(frozen=True)
+class StateChange:
+    """A change that a bulk action made: the messages, and their state before and after it."""
+
+    before: MessageState
+    after: MessageState
+    message_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class FlagChange:
     """The new flags of a message that is already stored."""
 

@@ -1,20 +1,25 @@
-"""Bulk actions: one action on many messages, applied at their mail server first, then in the store."""
+"""Bulk actions: one action on many messages, applied at their mail server first, then in the store; and their undo."""
 
-from typing import Annotated, get_args
+from itertools import chain
+from typing import Annotated, cast, get_args
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Invalid, Unsupported
-from mailbox_appliance.mailbox import actions
+from mailbox_appliance.errors import Detail, Invalid, PolicyDenied, UndoUsed, Unsupported
+from mailbox_appliance.mailbox import actions, undo
 from mailbox_appliance.mailbox.bulk import Action, MessageAction
 from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.base import Input
+from mailbox_appliance.model.deliveries import UndoableResult
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.messages import MessageActionResult
 from mailbox_appliance.model.sync import MirroredFolder
 from mailbox_appliance.operations.operation import Caller, operation
+from mailbox_appliance.permissions import require_capability
+from mailbox_appliance.policies import read_policies
 from mailbox_appliance.remote.errors import RemoteFault
 
 MAX_MESSAGES, MAX_LABELS = 100, 100
@@ -25,6 +30,7 @@ _CAPABILITY_OF_ACTION: dict[Action, Capability] = dict.fromkeys(get_args(Action)
     "delete": Capability.MAIL_DELETE,
 }
 _LABEL_ACTIONS: frozenset[Action] = frozenset({"addLabels", "removeLabels"})
+_MOVES: frozenset[Action] = frozenset({"archive", "trash", "untrash", "move"})
 _ROLES_WITH_ACTION = ("archive", "trash")
 _Id = Annotated[str, Meta(min_length=1)]
 
@@ -74,10 +80,10 @@ def _needed_capability(body: object) -> Capability | None:
 )
 def perform(
     appliance: Appliance,
-    caller: Caller,  # noqa: ARG001 - rights were checked
+    caller: Caller,
     account: Account,
     request: MessageActionRequest,
-) -> MessageActionResult:
+) -> UndoableResult[MessageActionResult]:
     """Apply an action to messages.
 
     Returns a result for each message. A message that is already in the requested state counts as succeeded. Each
@@ -88,8 +94,12 @@ def perform(
     - `archive` and `trash` create their folder if needed.
     - `untrash` moves messages to the inbox, or to the drafts if the server marks them as drafts.
     - `delete` is permanent.
+    - If a sending policy asks for an approval of new recipients, only a session of the owner can move messages out of
+      spam, or to Sent.
     - Labels are IMAP keywords (RFC 9051 2.3.2). With Gmail labels, `archive` removes a message from the inbox, and
       `move` to a label also adds that label.
+    - `undo`, beside `data`, has a token that undoes the action, for 24 hours. It is absent if the action changed no
+      message, and for `delete`. Messages in `uncertainIds` are not part of it.
     """
     distinct = tuple(dict.fromkeys(request.message_ids))
     if len(distinct) > MAX_MESSAGES:
@@ -97,10 +107,36 @@ def perform(
     wanted = MessageAction(
         request.action, distinct, _find_target_folder(appliance, account, request), _read_labels(account, request)
     )
+    _require_recipients_stay_new(appliance, caller, account, wanted)
     try:
-        return actions.perform(appliance.connections, appliance.store, appliance.events, account.id, wanted)
+        outcomes = actions.perform(appliance.connections, appliance.store, appliance.events, account.id, wanted)
     except RemoteFault as fault:
         raise problem_of(fault) from fault
+    changes = outcomes.changes()
+    offer = appliance.store.undo.add(account.id, caller.member.id, request.action, changes) if changes else None
+    return UndoableResult(outcomes.result(), undo=offer)
+
+
+def _require_recipients_stay_new(appliance: Appliance, caller: Caller, account: Account, wanted: MessageAction) -> None:
+    """Raise PolicyDenied if an action would let somebody send without the approval that a policy asks for.
+
+    The addresses in a message become known to the mailbox when it leaves spam or lies in Sent.
+    """
+    store, credential = appliance.store, caller.required_credential
+    is_owner = credential.kind == "session" and account.owner_member_id == caller.member.id
+    if wanted.action not in _MOVES or is_owner:
+        return
+    policies = read_policies(store, account.id, credential.id)
+    if "newRecipients" not in {policies.mailbox.approval, policies.key and policies.key.approval}:
+        return
+    if wanted.target is not None and wanted.target.role == "sent":
+        reason = "messages cannot be moved to Sent, since that makes their recipients known."
+        raise PolicyDenied(reason=reason, details=(Detail("/folder", reason),))
+    for message_id, located in store.mailbox_writer.locate(account.id, wanted.message_ids).items():
+        if located.folder.role == "spam":
+            reason = "messages cannot be moved out of spam, since that makes their senders known."
+            place = f"/messageIds/{wanted.message_ids.index(message_id)}"
+            raise PolicyDenied(reason=reason, details=(Detail(place, reason),))
 
 
 def _find_target_folder(appliance: Appliance, account: Account, request: MessageActionRequest) -> MirroredFolder | None:
@@ -123,3 +159,49 @@ def _read_labels(account: Account, request: MessageActionRequest) -> tuple[str, 
     if not account.capabilities.labels:
         raise Unsupported(reason="its server does not support keywords, so there are no labels.")
     return tuple({label.lower(): label for label in request.labels}.values())
+
+
+# --- Undo ---
+
+
+class UndoRequest(Input, frozen=True, kw_only=True):
+    """The action to undo.
+
+    - token: The token that the action returned in `undo`.
+    """
+
+    token: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+@operation(needs=(Capability.MAIL_ORGANIZE, Capability.MAIL_TRASH), asks_servers=True)
+def undo_action(appliance: Appliance, caller: Caller, account: Account, request: UndoRequest) -> MessageActionResult:
+    """Undo an action on messages.
+
+    Restores the flags, labels and folder of each message that the action changed and that is still as the action left
+    it. Returns a result for each of these messages, with the action `undo`.
+
+    - A message that was changed since, by any client, stays as it is and fails with the code `changed`.
+    - A token is valid once, for 24 hours, in its mailbox and for the member who requested the action. It stays valid if
+      the mail server is unavailable and nothing was restored.
+    - Requires what the action requires: `mail.trash` for `trash` and `untrash`, otherwise `mail.organize`.
+    """
+    found = appliance.store.undo.get(request.token, account.id, caller.member.id)
+    action = cast("Action", found.action)
+    require_capability(caller.capabilities, (_CAPABILITY_OF_ACTION[action],))
+    if found.is_used:
+        raise UndoUsed
+    appliance.store.undo.use(found)
+    wanted = MessageAction(action, tuple(chain.from_iterable(change.message_ids for change in found.changes)))
+    try:
+        outcomes = undo.undo(
+            appliance.connections, appliance.store, appliance.events, account.id, wanted, found.changes
+        )
+    except RemoteFault as fault:
+        appliance.store.undo.give_back(found)
+        raise problem_of(fault) from fault
+    result = outcomes.result()
+    if not (result.succeeded_ids or result.uncertain_ids) and any(
+        failed.code == "provider_unavailable" for failed in result.failed
+    ):
+        appliance.store.undo.give_back(found)
+    return msgspec.structs.replace(result, action="undo")

@@ -13,6 +13,7 @@ from mailbox_appliance.model.base import Deletion, Input, Wire
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import (
     ADMIN_CAPABILITIES,
+    MAIL_CAPABILITIES,
     PROFILES,
     ApiKey,
     Capability,
@@ -147,6 +148,10 @@ _ALL_MAIL_WARNING = (
     "With `admin.members`, this key can issue a password reset for any member who is not an administrator, and so give"
     " access to all their mail. Give it only to programs that you trust with that."
 )
+_KNOWN_KEY_WARNING = (
+    "The administrator who created this key has seen its token, and can use it to access the mail of the key's member."
+    " If that is not intended, revoke the key; the member can create one."
+)
 
 
 class CreateApiKeyRequest(UpdateApiKeyRequest, frozen=True, kw_only=True):
@@ -247,7 +252,12 @@ def update_key(
     - `supplementalCapabilities` alone works only for a key with a profile.
     - `accounts`: null removes the limit; an empty list leaves no mailbox.
 
-    You cannot grant a capability that you do not hold (403); those that the key already has may stay.
+    The sessions of administrators can set every field of every member's key. The key still does only what its member
+    may do. The member is informed: `warnings` of `GET /me` and the audit log report the change. The response warns if
+    the key has mail capabilities and another person has seen its token.
+
+    An API key cannot grant a capability that it does not hold (403), nor mail capabilities to another member's key.
+    Capabilities that the key already has may stay.
     """
     require_verified_license(appliance)
     store = appliance.store
@@ -261,7 +271,10 @@ def update_key(
             return OperationResult(key)
         store.audit.record(caller.actor, "api_key.update", ("api_key", key_id), about=key.member_id)
         added = set(after.capabilities) - set(before.capabilities)
-        return OperationResult(store.api_keys.set_permissions(key_id, after), _capability_warnings(added))
+        warnings = _capability_warnings(added)
+        if store.api_keys.get_maker_id(key_id) != key.member_id and MAIL_CAPABILITIES.intersection(after.capabilities):
+            warnings = (*warnings, _KNOWN_KEY_WARNING)
+        return OperationResult(store.api_keys.set_permissions(key_id, after), warnings)
 
 
 @operation(needs=Capability.ADMIN_API_KEYS, https=True, check_request=require_key_exists)

@@ -34,7 +34,7 @@ _WARNING_TEXTS = {
     "member.activate": "{who} reactivated you after a suspension",
     "session.revoke": "{who} revoked sessions of yours",
     "api_key.create": "{who} created an API key for you",
-    "api_key.update": "{who} changed an API key of yours",
+    "api_key.update": "{who} changed the permissions of an API key of yours",
     "api_key.revoke": "{who} revoked an API key of yours",
     # The maker of a key was shown its token, and may be the one who uses it.
     "api_key.use": "An API key that an administrator created for you acted in your name",

@@ -1,38 +1,71 @@
-"""Operations on the contents of a message: its body page by page, attachments and links to them, the raw message.
+"""Operations on the contents of messages: bodies page by page, attachments and links to them, raw messages, uploads.
 
-Contents come from the store; if they are missing there, they are fetched from the mail server.
+Contents of received messages come from the store; if they are missing there, they are fetched from the mail server.
 """
 
 import hashlib
 import hmac
+import mimetypes
+import secrets
 import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
+from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import timedelta
 from html import escape
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_millis, to_millis, to_timestamp
-from mailbox_appliance.errors import LinkOver, MemberSuspended, SyncRequired, Throttled, Unavailable, Unsupported
+from mailbox_appliance.errors import (
+    Detail,
+    Invalid,
+    LinkOver,
+    MemberSuspended,
+    NotEnoughRoom,
+    NotFound,
+    SyncRequired,
+    Throttled,
+    Unavailable,
+    Unsupported,
+    UploadLinkOver,
+)
+from mailbox_appliance.mail.address import has_forbidden_characters
 from mailbox_appliance.mail.alternatives import DIFFERENCE_WARNING
+from mailbox_appliance.mail.compose import parse_media_type
 from mailbox_appliance.mail.html.analysis import UNANALYZED, UNANALYZED_PLAIN, UNCOMPARED, HiddenText, visible_text
 from mailbox_appliance.mail.parse import TEXT_TOO_LONG
 from mailbox_appliance.mailbox.attachments import PartRequest
 from mailbox_appliance.model.accounts import Account
-from mailbox_appliance.model.base import own_text
+from mailbox_appliance.model.base import Deletion, Input, own_text
+from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.decoding import decode_msgpack
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
-from mailbox_appliance.model.messages import BodyFormat, BodyPart, Download, DownloadLink, StoredBody
-from mailbox_appliance.operations.operation import Access, Caller, operation
+from mailbox_appliance.model.messages import (
+    BodyFormat,
+    BodyPart,
+    Download,
+    DownloadLink,
+    StoredBody,
+    Upload,
+    UploadLink,
+)
+from mailbox_appliance.operations.message_input import NewAttachment, refuse_control_characters
+from mailbox_appliance.operations.operation import MIB, Access, Caller, operation
 from mailbox_appliance.permissions import effective_capabilities, require_account, require_capability
+from mailbox_appliance.security.tokens import hash_token
 from mailbox_appliance.store.audit import Mac
+from mailbox_appliance.store.credentials import FoundCredential
+from mailbox_appliance.store.files import format_size
 from mailbox_appliance.store.store import Store
+from mailbox_appliance.store.uploads import StoredUpload, Uploader
 from mailbox_appliance.sync.html_readers import HtmlReaders
+from mailbox_appliance.system.spool import RESERVE
 
 # --- A body in the requested form, with warnings about what was removed or could not be decided ---
 
@@ -324,3 +357,196 @@ def _verify_link(store: Store, token: str) -> _LinkTarget | None:
 
 def _link_mac(store: Store, content: bytes) -> bytes:
     return Mac(store.key.derive("download links")).digest(content)[:_MAC_SIZE]
+
+
+# --- Uploads: files that attachments name by ID, so that a message with them is small ---
+#
+# A credential uses what it uploaded itself, and what a session of its member uploaded. Sessions use all of their
+# member's uploads. A link needs no credential: its secret is random, only its hash is stored, and it takes one file.
+
+
+MAX_UPLOAD_BYTES = 25 * MIB
+_UPLOAD_NEEDS = (Capability.MAIL_DRAFTS, Capability.MAIL_SEND)
+_UPLOAD_PATH = "/api/v1/uploads/links/"
+_LINK_ENTROPY = 32  # bytes
+_UNNAMED, _UNKNOWN_TYPE = "file", "application/octet-stream"
+FileName = Annotated[str, Meta(min_length=1, max_length=1000)]
+UploadName = Annotated[FileName, Meta(description="File name. An attachment may give another one.")]
+UploadType = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=1000,
+        description="Media type, such as `application/pdf`. By default it is derived from the file name. The"
+        " Content-Type of the request is ignored.",
+    ),
+]
+
+
+class UploadLinkRequest(Input, frozen=True, kw_only=True):
+    """The file for which an upload link is requested.
+
+    - filename: Name of the file, from which its media type is derived.
+    """
+
+    filename: FileName | UnsetType = UNSET
+
+
+@operation(needs=_UPLOAD_NEEDS, body_limit=MAX_UPLOAD_BYTES)
+def create_upload(
+    appliance: Appliance, caller: Caller, content: Content, filename: UploadName, mime_type: UploadType | None = None
+) -> OperationResult[Upload]:
+    """Upload a file.
+
+    The body is the file itself, of any type, at most 25 MiB. Attachments of sends, previews and drafts can name it by
+    `uploadId` instead of `content`.
+
+    An upload is used once: it is deleted when a send with it is accepted or a draft with it is saved, and after one
+    hour. Previews, and sends that are refused, leave it. It is available to your sessions and to the API key that
+    uploaded it; what a session uploaded, your keys can use too.
+
+    409 `conflict`: your uploads would exceed 200 MiB or 500 files, or the disk of the appliance is nearly full.
+    """
+    _refuse_forbidden("filename", filename)
+    try:
+        parse_media_type(mime_type or _UNKNOWN_TYPE)
+    except ValueError as error:
+        raise Invalid.at("mimeType", "This is not a valid media type, such as image/png.") from error
+    _require_disk_space(appliance, content)
+    add, uploader = appliance.store.uploads.add, _uploader(caller.required_credential)
+    return _written(appliance.upload_writer.submit(add, uploader, filename, mime_type or _type_of(filename), content))
+
+
+@operation(needs=_UPLOAD_NEEDS)
+def get_upload(appliance: Appliance, caller: Caller, upload_id: str) -> Upload:
+    """Get an upload.
+
+    404 if it was used or has expired, and while no file has been sent to its link.
+    """
+    return appliance.store.uploads.get(_uploader(caller.required_credential), upload_id).upload
+
+
+@operation(needs=_UPLOAD_NEEDS)
+def delete_upload(appliance: Appliance, caller: Caller, upload_id: str) -> Deletion:
+    """Delete an upload.
+
+    If no file has been sent to its link, the link ends.
+    """
+    appliance.store.uploads.delete(_uploader(caller.required_credential), upload_id)
+    appliance.store.cleaner.wake()
+    return Deletion(id=upload_id)
+
+
+@operation(needs=_UPLOAD_NEEDS)
+def create_upload_link(appliance: Appliance, caller: Caller, request: UploadLinkRequest) -> UploadLink:
+    """Create an upload link.
+
+    One PUT to the link, with a file of at most 25 MiB as its body, needs no credential. The link expires after 10
+    minutes, or earlier if the credential that created it ends or may no longer save drafts or send. Anyone with the
+    link can use it, so keep it secret.
+
+    Then name the file by `uploadId` in an attachment. It can be used for one hour after it was sent.
+    """
+    filename = request.filename or _UNNAMED
+    refuse_control_characters("/filename", filename)
+    secret, uploader = secrets.token_urlsafe(_LINK_ENTROPY), _uploader(caller.required_credential)
+    linked = appliance.store.uploads.add_link(uploader, filename, _type_of(filename), hash_token(secret))
+    url = appliance.url_for(is_local=caller.origin.is_local) + _UPLOAD_PATH + secret
+    return UploadLink(url=url, upload_id=linked.upload_id, expires_at=linked.expires_at)
+
+
+@operation(access=Access.ANYBODY, body_limit=MAX_UPLOAD_BYTES)
+def upload_linked(
+    appliance: Appliance,
+    caller: Caller,  # noqa: ARG001
+    token: str,
+    content: Content,
+) -> OperationResult[Upload]:
+    """Upload a linked file.
+
+    The token in the path is the credential; an Authorization header is ignored. The body is the file itself, of any
+    type, at most 25 MiB. A link takes one file; if that fails, it can be used again.
+    """
+    linked = appliance.store.uploads.get_link(hash_token(token))
+    found = appliance.store.credentials.find_live(linked.uploader.kind, linked.uploader.credential_id)
+    if found is None:
+        raise UploadLinkOver
+    if found.member.status == "suspended":
+        raise MemberSuspended
+    require_capability(effective_capabilities(found), _UPLOAD_NEEDS)
+    _require_disk_space(appliance, content)
+    return _written(appliance.upload_writer.submit(appliance.store.uploads.fill_link, linked, content))
+
+
+def _written(future: Future[Upload]) -> OperationResult[Upload]:
+    """Return the result of an upload, which the interface waits for without occupying a worker."""
+    return OperationResult(cast("Upload", None), waits_for=future)
+
+
+@dataclass(frozen=True)
+class CompleteAttachment:
+    """An attachment of a request with its content, name and type. `given`: the rest of it."""
+
+    filename: str
+    mime_type: str
+    content: Content
+    given: NewAttachment
+
+
+def complete_attachments(
+    store: Store, caller: Caller, attachments: tuple[NewAttachment, ...]
+) -> tuple[CompleteAttachment, ...]:
+    """Return the attachments of a request. Those that name an upload get its content, and what they lack of the rest.
+
+    Raises Invalid if an attachment has not exactly one of `content` and `uploadId`, and NotFound for an upload that
+    does not exist, or that the caller has no access to.
+    """
+    return tuple(_complete(store, caller, f"/attachments/{index}", one) for index, one in enumerate(attachments))
+
+
+def _complete(store: Store, caller: Caller, path: str, given: NewAttachment) -> CompleteAttachment:
+    filename, mime_type, content = given.filename, given.mime_type, given.content
+    if given.upload_id is not UNSET:
+        if content is not UNSET:
+            raise Invalid.at(f"{path}/uploadId", "An attachment has either `content` or `uploadId`, not both.")
+        found = _get_upload(store, caller, f"{path}/uploadId", given.upload_id)
+        content, filename = found.content, filename or found.upload.filename
+        mime_type = mime_type or found.upload.mime_type
+    if content is UNSET or filename is UNSET or mime_type is UNSET:
+        values = {"filename": filename, "mimeType": mime_type, "content": content}
+        name = next(name for name, value in values.items() if value is UNSET)
+        reason = f"Object missing required field `{name}`. Only an attachment with `uploadId` may omit it."
+        raise Invalid.at(f"{path}/{name}", reason)
+    return CompleteAttachment(filename, mime_type, content, given)
+
+
+def _get_upload(store: Store, caller: Caller, path: str, upload_id: str) -> StoredUpload:
+    try:
+        return store.uploads.get(_uploader(caller.required_credential), upload_id)
+    except NotFound as error:
+        reason = "This upload does not exist, was used, or has expired. Upload the file again."
+        raise NotFound(what="upload", details=(Detail(path, reason),)) from error
+
+
+def _uploader(found: FoundCredential) -> Uploader:
+    return Uploader(found.member.id, found.kind, found.id)
+
+
+def _type_of(filename: str) -> str:
+    kind, encoding = mimetypes.guess_type(filename)
+    # A compressed file has the type of the archive, not of its contents.
+    return kind if kind and not encoding else _UNKNOWN_TYPE
+
+
+def _refuse_forbidden(name: str, text: str) -> None:
+    if has_forbidden_characters(text):
+        raise Invalid.at(name, "Line breaks and control characters are not allowed here.")
+
+
+def _require_disk_space(appliance: Appliance, content: Content) -> None:
+    """Raise NotEnoughRoom unless the disk keeps its reserve while the file is stored: once in the write-ahead log, and
+    once in the database.
+    """
+    needed, free = 2 * len(content) + RESERVE, appliance.store.free_bytes
+    if free < needed:
+        raise NotEnoughRoom(folder="the store", needed=format_size(needed), free=format_size(free))

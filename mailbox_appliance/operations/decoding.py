@@ -91,7 +91,7 @@ def _choices(kind: inspect.Type) -> Iterator[object]:
 
 
 #: Parameters that are a header of a REST call.
-HEADERS = {"idempotencyKey": "Idempotency-Key", "lastEventId": "Last-Event-ID"}
+HEADERS = {"idempotencyKey": "Idempotency-Key", "previewDigest": "If-Match", "lastEventId": "Last-Event-ID"}
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def create_draft(
     Recipients and text are optional. Bcc and attachments are stored with the draft. The drafts folder is created if
     needed. Not idempotent: if a response is lost, check the list of drafts before you repeat the request.
     """
-    resolved = resolve_draft(appliance.store, account, message)
+    resolved = resolve_draft(appliance.store, caller, account, message)
     version, told = _compose_version(appliance, resolved.outgoing)
     try:
         draft_id = appliance.drafts.create(
@@ -68,6 +68,7 @@ def create_draft(
         )
     except RemoteFault as fault:
         raise problem_of(fault) from fault
+    appliance.store.uploads.delete_used(resolved.upload_ids)
     found = get_draft(appliance, caller, account, draft_id)
     return OperationResult(found.data, (*resolved.warnings, *told, *found.warnings))
 
@@ -87,10 +88,11 @@ def update_draft(
     """
     may_delete = Capability.MAIL_DELETE in caller.capabilities
     appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
-    resolved = resolve_draft(appliance.store, account, message)
+    resolved = resolve_draft(appliance.store, caller, account, message)
     version, told = _compose_version(appliance, resolved.outgoing)
     with _lock_draft(appliance, account, draft_id):
         warnings = appliance.drafts.replace(account.id, draft_id, version, may_delete=may_delete)
+    appliance.store.uploads.delete_used(resolved.upload_ids)
     found = get_draft(appliance, caller, account, draft_id)
     return OperationResult(found.data, (*resolved.warnings, *told, *found.warnings, *warnings))
 

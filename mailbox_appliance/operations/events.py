@@ -12,6 +12,8 @@ from mailbox_appliance.model.changes import EventPage, EventType, list_event_typ
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.operations.operation import Caller, Limit, operation
+from mailbox_appliance.store.changes import ChangesLost
+from mailbox_appliance.store.store import Store
 
 Position = Annotated[str, Meta(min_length=1, max_length=60)]
 After = Annotated[
@@ -28,7 +30,7 @@ OnlyMailbox = Annotated[str, Meta(max_length=200, description="Only events of th
 Wait = Annotated[
     int, Meta(ge=0, le=30, description="Seconds to wait for an event if there is none yet. The answer comes with it.")
 ]
-LastEventId = Annotated[Position, Meta(description="As `after`; browsers send it when they connect again.")]
+LastEventId = Annotated[str, Meta(max_length=60, description="As `after`; browsers send it when they connect again.")]
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -56,8 +58,11 @@ def list_events(
     read = _subscribe(appliance, caller, after, types, account_id)
     store = appliance.store
     if read.is_reset:
-        return OperationResult(EventPage(items=(), next_position=store.changes.to_position(read.after), reset=True))
-    changes, end = store.changes.read(read.after, read.seen, limit)
+        return OperationResult(_reset_page(store))
+    try:
+        changes, end = store.changes.read(read.after, read.seen, limit)
+    except ChangesLost:
+        return OperationResult(_reset_page(store))
     page = EventPage(items=tuple(to_events(store, changes)), next_position=store.changes.to_position(end), reset=False)
     waits_for = EventWait(read.starting_at(end), wait, limit) if wait and not changes else None
     return OperationResult(page, waits_for=waits_for)
@@ -72,7 +77,7 @@ def list_latest_events(
     The oldest of them comes first; `nextPosition` is that of now.
     """
     read, changes = _subscribe(appliance, caller, None, None, account_id), appliance.store.changes
-    found, end = changes.read(changes.start_of_last(read.seen, limit), read.seen, limit)
+    found, end = changes.read(max(changes.start_of_last(read.seen, limit), changes.floor()), read.seen, limit)
     return EventPage(
         items=tuple(to_events(appliance.store, found)), next_position=changes.to_position(end), reset=False
     )
@@ -95,15 +100,26 @@ def stream_events(
     An event `reset` means that earlier events are lost to you: its `data` has `nextPosition`. The stream ends when your
     access ends. After a lost connection, send `Last-Event-ID` to continue.
     """
-    return EventStream(_subscribe(appliance, caller, last_event_id or after, types, account_id))
+    place = "header:Last-Event-ID" if last_event_id else "after"
+    return EventStream(_subscribe(appliance, caller, last_event_id or after, types, account_id, place))
+
+
+def _reset_page(store: Store) -> EventPage:
+    return EventPage(items=(), next_position=store.changes.to_position(store.changes.end()), reset=True)
 
 
 def _subscribe(
-    appliance: Appliance, caller: Caller, after: str | None, types: str | None, account_id: str | None
+    appliance: Appliance,
+    caller: Caller,
+    after: str | None,
+    types: str | None,
+    account_id: str | None,
+    place: str = "after",
 ) -> Subscription:
+    """`place`: the place in the request of the position, for errors."""
     changes = appliance.store.changes
     end = changes.end()
-    start = end if after is None else changes.from_position(after)
+    start = end if after is None else changes.from_position(after, place)
     found = caller.required_credential
     wanted, accounts = _read_types(types), None if account_id is None else frozenset({account_id})
     is_private = caller.origin.is_private

@@ -136,17 +136,24 @@ class NewMessageBody(Input, frozen=True, kw_only=True):
 
 
 class NewAttachment(Input, frozen=True, kw_only=True):
-    """A file to send."""
+    """A file to send, with its name and type. With `uploadId` instead of `content`, those of the upload apply."""
 
-    filename: Annotated[str, Meta(min_length=1, max_length=1000, description="File name.")]
-    mime_type: Annotated[str, Meta(min_length=1, max_length=1000, description="Media type, such as `application/pdf`.")]
-    content: Annotated[
-        Content,
-        Meta(
-            description="The file, base64 encoded.",
-            extra_json_schema={"type": "string", "contentEncoding": "base64"},
-        ),
-    ]
+    filename: Annotated[str, Meta(min_length=1, max_length=1000, description="File name.")] | UnsetType = UNSET
+    mime_type: (
+        Annotated[str, Meta(min_length=1, max_length=1000, description="Media type, such as `application/pdf`.")]
+        | UnsetType
+    ) = UNSET
+    content: (
+        Annotated[
+            Content,
+            Meta(
+                description="The file, base64 encoded.",
+                extra_json_schema={"type": "string", "contentEncoding": "base64"},
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    upload_id: Annotated[str, Meta(min_length=1, max_length=200, description="ID of an upload.")] | UnsetType = UNSET
     content_id: (
         Annotated[
             NonEmptyText,

@@ -10,7 +10,8 @@ from msgspec import UNSET, Meta
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Invalid, UnknownFolder
-from mailbox_appliance.mail import search
+from mailbox_appliance.mail import provenance, search
+from mailbox_appliance.mail.address import same_mailbox
 from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.base import OwnText, Page, own_text
 from mailbox_appliance.model.deliveries import OperationResult
@@ -226,14 +227,46 @@ def get_message(appliance: Appliance, caller: Caller, account: Account, message_
     """Get a message.
 
     Returns a message with its body and headers. If the body has not been fetched yet, it is fetched from the mail
-    server now.
+    server now. `warnings` also report what may be wrong with its sender: failed SPF, DKIM and DMARC checks of the
+    receiving server, replies that go to another domain, a first-time sender, a domain that resembles a known one. They
+    also report hidden text in its HTML.
     """
     message, warnings = appliance.store.messages.get(account.id, message_id)
     if message.body in (UNSET, Body()) and not appliance.store.messages.get_body(account.id, message_id).is_there:
         missing = contents.fetch_body(appliance, account, message_id)
         message, warnings = appliance.store.messages.get(account.id, message_id)
         warnings += missing
-    return OperationResult(message, warnings)
+    return OperationResult(message, (*warnings, *_provenance_warnings(appliance, account, message)))
+
+
+#: Messages of the newest sent ones that make their recipient's domain a known one.
+_OFTEN = 3
+
+
+def _provenance_warnings(appliance: Appliance, account: Account, message: Message) -> Iterator[str]:
+    """Yield warnings about the sender of a received message."""
+    role = message.folder.role if message.folder is not UNSET else None
+    if message.from_ is UNSET or message.flags.draft or role in ("sent", "drafts"):
+        return
+    if message.body is not UNSET and message.body.html is not UNSET:
+        # The result is cached, since a request for the body often follows.
+        seen = appliance.html_readers.for_request().extract(message.body.html, "markdown")
+        if seen.is_analyzed and any(seen.hidden.counts.values()):
+            yield provenance.HIDDEN_TEXT
+    store, sender = appliance.store, message.from_.email
+    headers = {} if message.headers is UNSET else message.headers
+    trusted = appliance.settings.names("mail.trusted_authserv_ids")
+    server = provenance.ReceivingServer(store.accounts.get_imap_host(account.id), account.email, trusted)
+    if failed := provenance.authentication_warning(headers, server):
+        yield failed
+    reply_to = () if message.reply_to is UNSET else tuple(each.email for each in message.reply_to)
+    if provenance.goes_elsewhere(sender, reply_to, headers):
+        yield provenance.REPLIES_ELSEWHERE
+    own = [each.email for each in store.sender_addresses.list_of(account)]
+    if any(same_mailbox(sender, each) for each in own) or store.messages.has_met(account.id, sender, message.id):
+        return
+    often = {domain for domain, count in store.messages.count_written_domains(account.id).items() if count >= _OFTEN}
+    yield from provenance.sender_warnings(sender, often | set(map(provenance.domain_key, own)))
 
 
 @operation(needs=Capability.MAIL_READ)

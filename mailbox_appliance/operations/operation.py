@@ -3,8 +3,8 @@
     HTTPS (403) -> caller (401) -> session (403) -> mailbox (404) -> rights (403) -> input (400) -> the function
 
 The first parameters of the function are `appliance` and `caller`. The others come from the request: a mailbox
-(`Account`, named by `accountId`), a body (a struct, or one of several), and single values (path, query, header, flag or
-tool argument). Operations share single values as `**keys` of a TypedDict.
+(`Account`, named by `accountId`), a body (a struct, or one of several; `Content` for a file), and single values (path,
+query, header, flag or tool argument). Operations share single values as `**keys` of a TypedDict.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ from mailbox_appliance.errors import (
 from mailbox_appliance.events import LargeWorkEnded
 from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.deliveries import OperationResult, UndoableResult
 from mailbox_appliance.model.members import MAIL_CAPABILITIES, Capability, Member, Role
 from mailbox_appliance.operations.decoding import (
     Parameter,
@@ -355,9 +355,14 @@ class Operation(Generic[P, R]):
             each in MAIL_CAPABILITIES and each is not Capability.MAIL_SEND for each in rights.needs
         )
         hints = get_type_hints(function, include_extras=True)
-        self.result = _result_type(hints.pop("return"))
+        returned = hints.pop("return")
+        self.result = _result_type(returned)
+        #: Whether the result may come with a token that undoes it.
+        self.is_undoable = get_origin(returned) is UndoableResult
         self.account: str | None = None
         self.body: Parameter | None = None
+        #: The parameter that gets the body as a file, of any type.
+        self.file: str | None = None
         self.request_hash: str | None = None
         self.parameters: dict[str, Parameter] = {}
         for name, given in list(inspect.signature(function).parameters.items())[2:]:
@@ -418,6 +423,8 @@ class Operation(Generic[P, R]):
             self.account = name
         elif annotation is RequestHash:
             self.request_hash = name
+        elif annotation is Content:
+            self.file = name
         elif body_types(annotation):
             self.body = Parameter("", name, annotation, default)
         else:
@@ -443,19 +450,26 @@ class Operation(Generic[P, R]):
         for parameter in self.parameters.values():
             if parameter.name not in given and parameter.is_required:
                 raise Invalid.at(parameter.pointer, "This is required.")
+        if self.file is not None:
+            self._check_size(request)
+            given[self.file] = Content(request.body if isinstance(request.body, bytes | Content) else b"")
+            return
         raw = self._decode_body(request)
         if self.body is not None:
             given[self.body.name] = convert_body(raw, self.body.type)
         if self.request_hash is not None:
             given[self.request_hash] = self.fingerprint(request.values, raw)
 
-    def _decode_body(self, request: Request) -> object:
+    def _check_size(self, request: Request) -> None:
         size = len(request.body) if isinstance(request.body, bytes | Content) else 0
         if request.is_body_discarded or max(size, request.postponed_bytes) > self.body_limit:
             what = "The message" if self.body_limit > JSON_LIMIT else "The body"
-            raise TooLarge(what=what, limit=f"{self.body_limit // MIB} MiB")
+            raise TooLarge(what=what if self.file is None else "The file", limit=f"{self.body_limit // MIB} MiB")
         if request.postponed_bytes:
             raise TooBusy(retry_after=_RETRY_AFTER)
+
+    def _decode_body(self, request: Request) -> object:
+        self._check_size(request)
         if not request.body and (self.body is None or not self.body.is_required):
             return None if self.body is None else {}
         if request.media_type not in (None, "", "application/json"):
@@ -499,7 +513,7 @@ def operation(
 
 
 def _result_type(annotation: Any) -> Any:
-    return get_args(annotation)[0] if get_origin(annotation) is OperationResult else annotation
+    return get_args(annotation)[0] if get_origin(annotation) in (OperationResult, UndoableResult) else annotation
 
 
 def _locate_details(problem: Invalid, places: Mapping[str, str]) -> None:

@@ -25,6 +25,7 @@ from mailbox_appliance.mail.forward import decode_parts, forward_message
 from mailbox_appliance.mail.html.analysis import TAG_READER, UNANALYZED_OUTGOING, HtmlReader
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.parse import parse_message
+from mailbox_appliance.mail.preview import digest_of
 from mailbox_appliance.mail.reply import ReplyRecipients, ReplyThreading
 from mailbox_appliance.mail.threads import canonical_message_id, reply_subject
 from mailbox_appliance.mailbox.attachments import MAX_PARSED_BYTES
@@ -41,11 +42,10 @@ from mailbox_appliance.model.messages import (
     OutgoingMessage,
     ParsedMessage,
 )
-from mailbox_appliance.operations.contents import read_source
+from mailbox_appliance.operations.contents import CompleteAttachment, complete_attachments, read_source
 from mailbox_appliance.operations.message_input import (
     DraftRequest,
     ForwardEmailRequest,
-    NewAttachment,
     Recipient,
     SendDraftRequest,
     SendEmailRequest,
@@ -72,19 +72,23 @@ _FEWER_FILES_ADVICE = "Send fewer or smaller files."
 
 @dataclass(frozen=True)
 class ResolvedMessage:
-    """A message with sender, recipients and subject filled in, ready to be composed, and warnings for its sender."""
+    """A message with sender, recipients and subject filled in, ready to be composed, and warnings for its sender.
+
+    `upload_ids`: the uploads that it contains.
+    """
 
     outgoing: OutgoingMessage
     warnings: tuple[str, ...] = ()
+    upload_ids: tuple[str, ...] = ()
 
 
-def resolve_message(store: Store, account: Account, message: SendEmailRequest) -> ResolvedMessage:
+def resolve_message(store: Store, caller: Caller, account: Account, message: SendEmailRequest) -> ResolvedMessage:
     """Check a message to send, and fill in its sender, recipients and subject.
 
     Raises Invalid with the invalid field, also for an empty message or one without recipients, and NotFound if the
-    message to reply to does not exist.
+    message to reply to or an upload does not exist.
     """
-    resolved = resolve_draft(store, account, message)
+    resolved = resolve_draft(store, caller, account, message)
     outgoing = resolved.outgoing
     if not (outgoing.to or outgoing.cc or outgoing.bcc):
         raise Invalid.at("/to", "A message needs at least one recipient in to, cc or bcc.")
@@ -95,16 +99,17 @@ def resolve_message(store: Store, account: Account, message: SendEmailRequest) -
     return replace(resolved, warnings=(*resolved.warnings, NO_TEXT_WARNING))
 
 
-def resolve_draft(store: Store, account: Account, message: DraftRequest) -> ResolvedMessage:
+def resolve_draft(store: Store, caller: Caller, account: Account, message: DraftRequest) -> ResolvedMessage:
     """Check a message to save as a draft, which may lack recipients and text, and fill in its sender, recipients and
     subject.
 
-    Raises Invalid with the invalid field, and NotFound if the message to reply to does not exist.
+    Raises Invalid with the invalid field, and NotFound if the message to reply to or an upload does not exist.
     """
     require_recipient_lists({"to": message.to or (), "cc": message.cc or (), "bcc": message.bcc or ()})
-    _check_texts(message)
-    _check_attachments(message.attachments)
-    resolved = _resolve_recipients(store, account, message)
+    refuse_control_characters("/subject", message.subject or None)
+    files = complete_attachments(store, caller, message.attachments)
+    _check_attachments(files)
+    resolved = _resolve_recipients(store, account, message, files)
     filled = resolved.outgoing
     count = len(filled.to) + len(filled.cc) + len(filled.bcc)
     require_recipient_count(count, "/replyAll" if message.reply_all else "/replyToMessageId")
@@ -185,7 +190,9 @@ def read_addresses(name: str, addresses: tuple[Recipient, ...] | UnsetType) -> t
     return tuple(Address(email=address.email, name=address.name) for address in addresses)
 
 
-def _resolve_recipients(store: Store, account: Account, message: DraftRequest) -> ResolvedMessage:
+def _resolve_recipients(
+    store: Store, account: Account, message: DraftRequest, files: tuple[CompleteAttachment, ...]
+) -> ResolvedMessage:
     sender = get_sender(store, account, message.from_)
     to, cc, bcc = (read_addresses(name, getattr(message, name)) for name in ("to", "cc", "bcc"))
     found, threading, subject = ReplyRecipients(to or (), cc or ()), ReplyThreading(), message.subject or ""
@@ -209,11 +216,13 @@ def _resolve_recipients(store: Store, account: Account, message: DraftRequest) -
         subject=subject,
         text=message.body.text if message.body.text is not UNSET else None,
         html=message.body.html if message.body.html is not UNSET else None,
-        attachments=tuple(map(_to_attachment, message.attachments)),
+        attachments=tuple(map(_to_attachment, files)),
         in_reply_to=threading.in_reply_to,
         references=threading.references,
     )
-    return ResolvedMessage(outgoing, _left_out_warnings(found))
+    used = (one.given.upload_id for one in files)
+    upload_ids = tuple(dict.fromkeys(upload_id for upload_id in used if upload_id is not UNSET))
+    return ResolvedMessage(outgoing, _left_out_warnings(found), upload_ids)
 
 
 def _get_parent(store: Store, account: Account, message_id: str) -> Message:
@@ -234,30 +243,27 @@ def _left_out_warnings(found: ReplyRecipients) -> tuple[str, ...]:
     return (f"This reply does not go to {names}: these addresses of the original are not usable.",)
 
 
-def _to_attachment(given: NewAttachment) -> OutgoingAttachment:
+def _to_attachment(file: CompleteAttachment) -> OutgoingAttachment:
+    given = file.given
     content_id = _strip_brackets(given.content_id) if given.content_id is not UNSET else None
     inline = given.disposition == "inline" or (given.disposition is UNSET and content_id is not None)
-    return OutgoingAttachment(given.filename, given.mime_type, given.content, content_id, inline)
+    return OutgoingAttachment(file.filename, file.mime_type, file.content, content_id, inline)
 
 
-def _check_texts(message: DraftRequest) -> None:
-    refuse_control_characters("/subject", message.subject or None)
-    for index, attachment in enumerate(message.attachments):
-        refuse_control_characters(f"/attachments/{index}/filename", attachment.filename)
-        refuse_control_characters(f"/attachments/{index}/contentId", attachment.content_id or None)
-
-
-def _check_attachments(attachments: tuple[NewAttachment, ...]) -> None:
-    for index, attachment in enumerate(attachments):
+def _check_attachments(files: tuple[CompleteAttachment, ...]) -> None:
+    for index, file in enumerate(files):
+        content_id = file.given.content_id
+        refuse_control_characters(f"/attachments/{index}/filename", file.filename)
+        refuse_control_characters(f"/attachments/{index}/contentId", content_id or None)
         try:
-            parse_media_type(attachment.mime_type)
+            parse_media_type(file.mime_type)
         except ValueError as error:
             reason = "This is not a valid media type, such as image/png or text/plain; charset=utf-8."
             raise Invalid.at(f"/attachments/{index}/mimeType", reason) from error
-        if attachment.content_id is not UNSET and not _CONTENT_ID.fullmatch(_strip_brackets(attachment.content_id)):
+        if content_id is not UNSET and not _CONTENT_ID.fullmatch(_strip_brackets(content_id)):
             reason = "A content ID must be at most 250 ASCII characters without spaces, such as logo@example.org."
             raise Invalid.at(f"/attachments/{index}/contentId", reason)
-    require_attachment_sizes(len(attachment.content) for attachment in attachments)
+    require_attachment_sizes(len(file.content) for file in files)
 
 
 def _strip_brackets(content_id: str) -> str:
@@ -320,7 +326,7 @@ class PreparedMessage:
 
     `draft_id`, `draft_version`: the saved draft that it was made from, and its version. `parent_id`: the message that
     it replies to or forwards. `warnings`: warnings for its sender. `pointers`: the place in the request of each
-    envelope recipient, for errors.
+    envelope recipient, for errors. `upload_ids`: the uploads that it contains.
     """
 
     message: ComposedMessage
@@ -333,7 +339,12 @@ class PreparedMessage:
     draft_id: str | None = None
     draft_version: str | None = None
     warnings: tuple[str, ...] = ()
+    upload_ids: tuple[str, ...] = ()
     pointers: Mapping[str, str] = field(default_factory=dict)
+
+    def digest(self) -> str:
+        """Return the digest of what recipients would see and receive: the same for a preview and for its send."""
+        return digest_of(self.message, is_saved_draft=self.draft_id is not None)
 
 
 @contextmanager
@@ -354,7 +365,7 @@ def prepare_message(
     now = appliance.clock.now()
     send_at = read_send_at(message.send_at, now)
     if isinstance(message, SendEmailRequest):
-        yield _prepare_inline(appliance, account, message, send_at, now)
+        yield _prepare_inline(appliance, caller, account, message, send_at, now)
         return
     with decision_lock(appliance, *request, message.draft_id):
         yield _prepare_draft(appliance, caller, account, message.draft_id, send_at, now)
@@ -372,12 +383,17 @@ def sending_quotas(settings: Settings) -> tuple[Quota, ...]:
 
 
 def _prepare_inline(
-    appliance: Appliance, account: Account, message: SendEmailRequest, send_at: datetime | None, now: datetime
+    appliance: Appliance,
+    caller: Caller,
+    account: Account,
+    message: SendEmailRequest,
+    send_at: datetime | None,
+    now: datetime,
 ) -> PreparedMessage:
     store = appliance.store
     if message.reply_to_message_id is not UNSET:
         appliance.sender.unshown.show()
-    resolved = resolve_message(store, account, message)
+    resolved = resolve_message(store, caller, account, message)
     outgoing, reader = resolved.outgoing, appliance.html_readers.for_request()
     return PreparedMessage(
         message=compose_message(outgoing, send_at or now, reader),
@@ -389,6 +405,7 @@ def _prepare_inline(
         send_at=send_at,
         warnings=resolved.warnings + ((UNANALYZED_OUTGOING,) if reader.has_failed else ()),
         pointers=_pointers(outgoing, message, "/replyToMessageId"),
+        upload_ids=resolved.upload_ids,
     )
 
 
@@ -487,18 +504,18 @@ _FILES, _WITHOUT = (
 
 @contextmanager
 def prepare_forward(
-    appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, key: Hashable
+    appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, *key: Hashable
 ) -> Iterator[PreparedMessage]:
     """Context manager: yield a forward that is ready to be sent. Until the block ends, no other request with the same
     key is processed.
 
-    `key`: identifies the request and its retries. Raises Invalid with the invalid field, NotFound, BeingDecided
-    (another request with this key is being processed), and errors of the mail server.
+    `key`: identifies the request and its retries; a preview has none. Raises Invalid with the invalid field, NotFound,
+    BeingDecided (another request with this key is being processed), and errors of the mail server.
     """
     sender = get_sender(appliance.store, account, request.from_)
     to, cc = read_addresses("to", request.to) or (), read_addresses("cc", request.cc) or ()
     require_recipient_lists({"to": to, "cc": cc})
-    with decision_lock(appliance, key):
+    with decision_lock(appliance, *key):
         yield _prepare_around(appliance, account, message_id, request, OutgoingMessage(sender=sender, to=to, cc=cc))
 
 

@@ -1,16 +1,31 @@
 """Operations that send and forward messages. Each idempotency key submits at most one message, over any interface."""
 
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
+from typing import Annotated
+
+from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import PolicyDenied, Problem, QuotaReached, Unavailable
+from mailbox_appliance.errors import (
+    Detail,
+    Invalid,
+    NotFound,
+    PolicyDenied,
+    PreviewChanged,
+    Problem,
+    QuotaReached,
+    SyncRequired,
+    Unavailable,
+)
 from mailbox_appliance.events import DeliveryPhaseEntered, DeliveryScheduled
 from mailbox_appliance.mail.preview import preview_of
+from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.deliveries import (
@@ -31,6 +46,20 @@ from mailbox_appliance.policies import Policies, check, read_policies
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.store.store import Store
 
+_ENTITY_TAG = re.compile(r'(W/)?"([^"]*)"')
+#: An entity tag, several, or `*` (RFC 9110 13.1.1); or the digest alone, as in tool arguments.
+_IF_MATCH = r'^(?:\*|[0-9a-f]{64}|(?:W/)?"[!#-~]*"(?:[ \t]*,[ \t]*(?:W/)?"[!#-~]*")*)$(?!\n)'
+PreviewDigest = Annotated[
+    str,
+    Meta(
+        max_length=1000,
+        pattern=_IF_MATCH,
+        description="Sends only the message that a preview has shown: `ETag` or `previewDigest` of that preview. If"
+        " anything that recipients would see or receive differs, nothing is sent (409 `conflict`). A retry with the"
+        " same idempotency key returns the existing delivery, and does not compare.",
+        extra={"expected": 'This must be the `ETag` of a preview, such as "5f1d..." in quotation marks.'},
+    ),
+]
 #: Seconds that a response waits until the sent draft is removed.
 _DRAFT_REMOVAL_SECONDS = 5.0
 
@@ -45,12 +74,27 @@ def preview(
     sent. Requests that `send` would reject are rejected in the same way. `warnings` name what else would prevent a
     send: a missing `mail.send`, an exhausted sending limit, a mailbox that needs a new sign-in.
 
+    `ETag` (also in `previewDigest`) identifies this message. Send with it in `If-Match` to send exactly what was shown:
+    if recipients would see or receive anything else, nothing is sent (409 `conflict`). Date, Message-ID and boundaries
+    do not count.
+
     For a `draftId` or `replyToMessageId`, callers without `mail.read` also see sender, recipients, subject and files,
     never the text.
     """
-    with prepare_message(appliance, caller, account, message) as prepared:
-        shown = preview_of(account.id, prepared.message)
-    return OperationResult(shown, (*prepared.warnings, *_preview_warnings(appliance, caller, account, prepared)))
+    return _preview(appliance, caller, account, prepare_message(appliance, caller, account, message))
+
+
+@operation(needs=(Capability.MAIL_DRAFTS, Capability.MAIL_SEND), body_limit=MAIL_LIMIT)
+def preview_forward(
+    appliance: Appliance, caller: Caller, account: Account, message_id: str, request: ForwardEmailRequest
+) -> OperationResult[SendPreview]:
+    """Preview a forward.
+
+    Shows the sender, recipients, subject and files that `forward` would use for the same request. Nothing is stored or
+    sent. Requests that `forward` would reject are rejected in the same way. `ETag`, `warnings` and permissions work as
+    for the preview of a send.
+    """
+    return _preview(appliance, caller, account, prepare_forward(appliance, account, message_id, request))
 
 
 @operation(needs=Capability.MAIL_SEND, body_limit=MAIL_LIMIT, stands_for="POST /api/v1/accounts/{accountId}/send")
@@ -61,6 +105,7 @@ def send(
     message: SendDraftRequest | SendEmailRequest,
     idempotency_key: IdempotencyKey,
     request_hash: RequestHash,
+    preview_digest: PreviewDigest | None = None,
 ) -> OperationResult[Delivery | LegacySendResult]:
     """Send a message.
 
@@ -82,10 +127,13 @@ def send(
     that. Until then, no other send, update or deletion can use the draft (409 `conflict`); bulk actions can, without
     effect on what is sent.
 
+    Uploads that attachments name are deleted when the message is accepted; repeating the request still works.
+
     Errors:
 
     - 503 and 429 `provider_rate_limited`: nobody received the message. Repeat the same request with the same key.
-    - 409 `conflict`: the draft is in use, or another request with this draft or key is being processed.
+    - 409 `conflict`: the draft is in use, or another request with this draft or key is being processed. With
+      `header:If-Match` in `details`: the message is not the one that was previewed. Nothing was sent.
     - 409 `idempotency_conflict`: the key was used for a different request.
 
     `warnings` name recipients that a reply to all leaves out, and report if the message has no text. A key that was
@@ -93,6 +141,7 @@ def send(
     `Idempotency-Replayed: true`.
     """
     preparation = prepare_message(appliance, caller, account, message, (caller.required_credential.id, idempotency_key))
+    preparation = _require_preview(appliance, account, preparation, preview_digest)
     return _submit(appliance, caller, account, idempotency_key, request_hash, preparation)
 
 
@@ -109,6 +158,7 @@ def forward(
     request: ForwardEmailRequest,
     idempotency_key: IdempotencyKey,
     request_hash: RequestHash,
+    preview_digest: PreviewDigest | None = None,
 ) -> OperationResult[Delivery | LegacySendResult]:
     """Forward a message.
 
@@ -121,7 +171,64 @@ def forward(
     preparation = prepare_forward(
         appliance, account, message_id, request, (caller.required_credential.id, idempotency_key)
     )
+    preparation = _require_preview(appliance, account, preparation, preview_digest)
     return _submit(appliance, caller, account, idempotency_key, request_hash, preparation)
+
+
+def _preview(
+    appliance: Appliance, caller: Caller, account: Account, preparation: AbstractContextManager[PreparedMessage]
+) -> OperationResult[SendPreview]:
+    with preparation as prepared:
+        digest = prepared.digest()
+        shown = preview_of(account.id, prepared.message, digest)
+    warnings = (*prepared.warnings, *_preview_warnings(appliance, caller, account, prepared))
+    return OperationResult(shown, warnings, etag=digest)
+
+
+@contextmanager
+def _require_preview(
+    appliance: Appliance,
+    account: Account,
+    preparation: AbstractContextManager[PreparedMessage],
+    given: str | None,
+) -> Iterator[PreparedMessage]:
+    """Context manager: yield the prepared message. Raises PreviewChanged if it is not the one of the preview.
+
+    It is entered only for a new delivery: a retry returns the existing delivery, whatever a preview would show now.
+    """
+    changed = PreviewChanged(details=(Detail("header:If-Match", "The message is not the previewed one any more."),))
+    with ExitStack() as entered:
+        try:
+            prepared = entered.enter_context(preparation)
+        except (Invalid, SyncRequired) as problem:
+            # Another program has replaced or deleted the draft: the previewed version does not exist any more.
+            is_gone = isinstance(problem, SyncRequired) or isinstance(problem.__cause__, NotFound)
+            if given is None or not is_gone:
+                raise
+            raise changed from problem
+        if given is not None and not (_names_digest(given, prepared) and _is_current(appliance, account, prepared)):
+            raise changed
+        yield prepared
+
+
+def _is_current(appliance: Appliance, account: Account, prepared: PreparedMessage) -> bool:
+    """Whether the saved draft of a message is still on the mail server. Another program may have changed or deleted it
+    a moment ago, before the mirror shows that. True for a message without a saved draft.
+    """
+    if prepared.draft_id is None:
+        return True
+    try:
+        return appliance.drafts.is_on_server(account.id, prepared.draft_id, prepared.draft_version)
+    except RemoteFault as fault:
+        raise problem_of(fault) from fault
+
+
+def _names_digest(given: str, prepared: PreparedMessage) -> bool:
+    """Whether `If-Match` names this message, by strong comparison (RFC 9110 13.1.1)."""
+    if given == "*":
+        return True
+    named = [given] if '"' not in given else [tag for weak, tag in _ENTITY_TAG.findall(given) if not weak]
+    return prepared.digest() in named
 
 
 def _submit(
@@ -206,6 +313,7 @@ def _new_delivery(
         subject=prepared.subject,
         warnings=prepared.warnings,
         quotas=(*sending_quotas(appliance.settings), *policies.quotas()),
+        upload_ids=prepared.upload_ids,
     )
 
 

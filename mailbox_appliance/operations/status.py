@@ -271,13 +271,14 @@ def _webhook_warnings(own: int, others: int) -> Iterator[str]:
     if own:
         yield own_text(
             "Webhooks of yours that were disabled: {count}. Their addresses failed for three days or refused all"
-            " events. Open Webhooks in the console, or run `mailbox-appliance webhooks list`.",
+            " events, or a restore disabled them. Open Webhooks in the console, or run"
+            " `mailbox-appliance webhooks list`.",
             count=own,
         )
     if others:
         yield own_text(
             "Webhooks of other members that were disabled: {count}. Their addresses failed for three days or refused"
-            " all events. The audit log names their owners, who can enable them again.",
+            " all events, or a restore disabled them. The audit log names their owners, who can enable them again.",
             count=others,
         )
 

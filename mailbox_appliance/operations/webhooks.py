@@ -151,19 +151,22 @@ def update_webhook(
 
     It must be yours. What failed before is tried again at once.
     """
-    store, before = appliance.store, _find(appliance, caller, webhook_id).shown
-    new = NewWebhook(
-        before.url if request.url is UNSET else request.url,
-        before.types if request.types is UNSET else request.types,
-        before.account_ids if request.account_ids is UNSET else request.account_ids,
-        before.include_body if request.include_body is UNSET else request.include_body,
-    )
-    # Access to what it names, or the permission for its address, may have ended. It can still be disabled.
-    if (new.url, new.include_body) != (before.url, before.include_body):
-        _check_address(appliance, new)
-    _require_accounts(appliance, caller, frozenset(new.account_ids or ()).difference(before.account_ids or ()))
+    store = appliance.store
     with store.database.transaction(durable=True):
         recheck_caller(store, caller)
+        stored = _find(appliance, caller, webhook_id)
+        before = stored.shown
+        new = NewWebhook(
+            before.url if request.url is UNSET else request.url,
+            before.types if request.types is UNSET else request.types,
+            before.account_ids if request.account_ids is UNSET else request.account_ids,
+            before.include_body if request.include_body is UNSET else request.include_body,
+        )
+        # Access to what it names, or the permission for its address, may have ended. It can still be disabled.
+        if (new.url, new.include_body, new.types) != (before.url, before.include_body, before.types):
+            _check_address(appliance, new)
+        _require_accounts(appliance, caller, frozenset(new.account_ids or ()).difference(before.account_ids or ()))
+        appliance.webhook_sender.settle(stored)
         store.webhooks.change(webhook_id, new, before.status if request.status is UNSET else request.status)
         store.audit.record(caller.actor, "webhook.update", ("webhook", webhook_id))
     appliance.webhook_sender.begin_anew(webhook_id)
@@ -190,6 +193,7 @@ def rotate_secret(appliance: Appliance, caller: Caller, webhook_id: WebhookId) -
     """Rotate a webhook's secret.
 
     For 24 hours, requests are signed with both secrets, so that receivers can change theirs during that time.
+    Another rotation in that time ends the older secret at once.
     """
     store = appliance.store
     _find(appliance, caller, webhook_id)
@@ -224,7 +228,7 @@ def replay_webhook(
     """
     store = appliance.store
     _find(appliance, caller, webhook_id)
-    number = store.changes.from_position(request.after)
+    number = store.changes.from_position(request.after, "/after")
     if number is None:
         raise Conflict(reason="Events after that position are no longer kept. Read the lists again.")
     with store.database.transaction(durable=True):

@@ -245,7 +245,7 @@ def attach_file(graph: Graph, token: str, draft_id: str, file: SplitAttachment) 
     return graph_response_of(graph.post_to_draft(token, draft_id, "attachments", msgspec.json.encode(described)))
 
 
-def start_upload(graph: Graph, token: str, draft_id: str, file: SplitAttachment) -> "Upload | GraphResponse":
+def start_upload(graph: Graph, token: str, draft_id: str, file: SplitAttachment) -> "FileUpload | GraphResponse":
     """Create an upload session for a large file. Returns Graph's response if Graph refuses. Raises RemoteFault."""
     described = {"AttachmentItem": {"attachmentType": "file", **_describe_file(file), "size": file.size}}
     answer = graph.post_to_draft(token, draft_id, "attachments/createUploadSession", msgspec.json.encode(described))
@@ -254,7 +254,7 @@ def start_upload(graph: Graph, token: str, draft_id: str, file: SplitAttachment)
     url = answer.decode(_UploadSession, "graph").upload_url
     if not url or len(url) > _LONGEST_URL:
         raise malformed_fault("graph")
-    return Upload(graph, url)
+    return FileUpload(graph, url)
 
 
 def _describe_file(file: SplitAttachment) -> dict[str, Any]:
@@ -263,7 +263,7 @@ def _describe_file(file: SplitAttachment) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Upload:
+class FileUpload:
     """An upload session, with which one large file is added to a draft."""
 
     _graph: Graph

@@ -1,6 +1,7 @@
 """Bearer tokens (with a prefix and a checksum, so that leaks can be detected) and opaque IDs.
 
     mbxs_ session   mbxk_ API key   mbxi_ invitation   mbxr_ password reset   mbxc_ console link
+    mbxu_ undo of a bulk action
     `mbxs_` + 43 characters of 0-9A-Za-z + CRC-32 of all that precedes as 6 base62 digits, zero-padded
 
 Only the SHA-256 of a token is ever stored.
@@ -14,8 +15,8 @@ import time
 import zlib
 from typing import Literal
 
-Kind = Literal["mbxs", "mbxk", "mbxi", "mbxr", "mbxc"]
-KINDS: tuple[Kind, ...] = ("mbxs", "mbxk", "mbxi", "mbxr", "mbxc")
+Kind = Literal["mbxs", "mbxk", "mbxi", "mbxr", "mbxc", "mbxu"]
+KINDS: tuple[Kind, ...] = ("mbxs", "mbxk", "mbxi", "mbxr", "mbxc", "mbxu")
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ENTROPY = 43
 _CHECKSUM = 6
@@ -74,6 +75,7 @@ Prefix = Literal[
     "wat",
     "evt",
     "apr",
+    "upl",
     "req",
 ]
 

@@ -184,6 +184,16 @@ class Accounts:
             row[0], _to_endpoint(imap, secret["imapPassword"]), _to_endpoint(smtp, secret["smtpPassword"])
         )
 
+    def get_imap_host(self, account_id: str) -> str:
+        """Return the host name of a mailbox's IMAP server. For a mailbox with a provider's sign-in, that of the
+        provider.
+        """
+        row = self._database.row(
+            "SELECT provider, json_extract(connection, '$.imap.host') FROM accounts WHERE id = ?", (account_id,)
+        )
+        provider, host = row or ("", None)
+        return {"google": "imap.gmail.com", "outlook": "outlook.office365.com"}.get(provider, str(host or ""))
+
     def set_status(self, account_id: str, status: AccountStatus, error: AccountError | None = None) -> None:
         """Set the status and error of a mailbox, unless it was removed. Runs in a transaction of its own."""
         self._set_status(status, error, "id = ?", account_id)

@@ -74,7 +74,7 @@ class PartCache:
         """
         try:
             size = 0
-            for position, chunk in enumerate(_rechunk(chunks)):
+            for position, chunk in enumerate(in_chunks(chunks)):
                 with self._database.transaction():
                     if self._database.value("SELECT 1 FROM cached_parts WHERE number = ?", (number,)) is None:
                         raise NotFound(what="message")
@@ -171,7 +171,7 @@ class CachedPartReader:
             self._cache.release(self._number)
 
 
-def _rechunk(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def in_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the same bytes in chunks of CHUNK bytes; the last may be shorter."""
     held = bytearray()
     for chunk in chunks:

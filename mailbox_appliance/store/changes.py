@@ -37,11 +37,11 @@ _DELETED_AT_ONCE = 5000
 _MARK, _FLOOR = "changes_mark", "changes_floor"
 _PUT = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _END = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)"
-# Deliveries are seen by those who see them in lists.
+# Deliveries are seen by those who see them in lists; what has no mailbox any more, by nobody, except for backups.
 _READ = f"""
 SELECT c.position, c.at, c.kind, a.id, c.subject FROM changes c LEFT JOIN accounts a ON a.number = c.account
   WHERE c.position > :after AND c.position <= :until AND c.kind IN (SELECT value FROM json_each(:kinds))
-  AND (c.account IS NULL OR c.account IN (
+  AND (c.kind IN (9, 10) AND c.account IS NULL OR c.account IN (
     SELECT number FROM accounts WHERE id IN (SELECT value FROM json_each(:accounts))))
   AND (c.kind <> 5 OR EXISTS (SELECT 1 FROM delivery_operations d
     WHERE d.id = c.subject AND d.shown AND (d.member_id = :member OR d.kind = 'scheduled')))
@@ -66,6 +66,10 @@ class Change:
     type: EventType | None
     account_id: str | None
     subject: str
+
+
+class ChangesLost(Exception):
+    """Changes after a position were deleted before they were read."""
 
 
 @dataclass(frozen=True)
@@ -114,14 +118,14 @@ class Changes:
         """Return the position that readers are given for a number."""
         return f"{self.mark}-{number}"
 
-    def from_position(self, position: str) -> int | None:
+    def from_position(self, position: str, place: str = "after") -> int | None:
         """Return the number of a position. None: changes after it are missing here, so its reader must start again.
 
         Raises Invalid if it is not a position.
         """
         mark, _, digits = position.rpartition("-")
         if not (mark.isalnum() and digits.isdecimal() and len(digits) < 20):
-            raise Invalid.at("after", "This is not a position. Use `nextPosition` or the `position` of an event.")
+            raise Invalid.at(place, "This is not a position. Use `nextPosition` or the `position` of an event.")
         number = int(digits)
         return number if mark == self.mark and self.floor() <= number <= self.end() else None
 
@@ -138,6 +142,7 @@ class Changes:
         sees none of the changes. `end`: number of the last change to read; None: of the last one that there is.
         """
         found: list[Change] = []
+        start = after
         end = self.end() if end is None else end
         values = _filter_values(wanted)
         while after < end and len(found) < limit:
@@ -147,6 +152,8 @@ class Changes:
                 Change(number, at, KINDS[kind - 1], account, subject) for number, at, kind, account, subject in rows
             ]
             after = found[-1].position if len(rows) == missing else until
+        if start < self.floor():  # they may have been deleted since the position was checked
+            raise ChangesLost
         return tuple(found), after
 
     def start_of_last(self, wanted: ChangeFilter, count: int) -> int:
@@ -234,7 +241,8 @@ def begin_anew(database: Database, at_least: int) -> None:
 def skip_webhooks(database: Database) -> None:
     """Let the webhooks of a restored store send only what changes from now on. Call it inside a transaction."""
     sql = (
-        "UPDATE main.webhooks SET position = ?, replays = replays + 1, failures = 0, failing_since = NULL,"
+        "UPDATE main.webhooks SET position = ?, replays = replays + 1,"
+        " failures = CASE status WHEN 'disabled' THEN failures ELSE 0 END, failing_since = NULL,"
         " next_at = NULL"
     )
     database.change(sql, (int(database.value(_END.replace("FROM sqlite", "FROM main.sqlite"))),))

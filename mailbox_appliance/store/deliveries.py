@@ -56,6 +56,7 @@ from mailbox_appliance.store.delivery_queries import (
     warnings_of,
 )
 from mailbox_appliance.store.mailbox_writer import MailboxWriter, PendingCopy
+from mailbox_appliance.store.uploads import use_uploads
 
 # --- The end of a delivery: its status and the follow-up work ---
 #
@@ -209,7 +210,7 @@ class Deliveries:
         """Store a new operation for a request to send, or return the one that the same idempotency key created before.
 
         Raises IdempotencyConflict if the key was used for another request. Raises DraftInUse or DraftSent if the saved
-        draft is being sent or was sent. Raises QuotaReached, and NotFound if the mailbox is gone.
+        draft is being sent or was sent. Raises QuotaReached, and NotFound if the mailbox or an upload is gone.
 
         `find_approval`: called inside the transaction of the acceptance; returns the approval that the message needs,
         or None, and raises an error if it must not be sent at all.
@@ -227,7 +228,10 @@ class Deliveries:
                 self._lists.require_free_draft(new.account_id, new.draft_id)
             self._lists.require_quotas(new.account_id, new.credential_id, new.quotas)
             approval = find_approval()
-            delivery = insert_delivery(self._database, new, self._clock.now(), approval)
+            now = self._clock.now()
+            delivery = insert_delivery(self._database, new, now, approval)
+            if new.upload_ids:
+                use_uploads(self._database, new.upload_ids, delivery.operation_id, to_millis(now))
         warnings = new.warnings if approval is None else (*new.warnings, WAITS_FOR_APPROVAL)
         is_shown = delivery.status == "queued"
         if is_shown:

@@ -630,7 +630,7 @@ class MailboxWriter:
 
     def has_gone(self, account_id: str) -> bool:
         """Whether a mailbox has messages that are missing from their folder and were not found in another one yet."""
-        sql = "SELECT 1 FROM messages WHERE account = ? AND gone > 0 LIMIT 1"
+        sql = "SELECT 1 FROM messages INDEXED BY messages_gone WHERE account = ? AND gone > 0 LIMIT 1"
         return self._database.value(sql, (self._account_number(account_id),)) is not None
 
     def list_gone(self, account_id: str) -> frozenset[int]:

@@ -1,6 +1,7 @@
 """Reading mirrored messages: pages, single messages, and the threads they belong to (RFC 5256)."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,6 +16,7 @@ from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.address import same_address
 from mailbox_appliance.mail.folder_roles import is_user_label, is_valid_label_name
 from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
+from mailbox_appliance.mail.provenance import domain_key
 from mailbox_appliance.mail.search import ExcerptFinder, to_index_text
 from mailbox_appliance.mail.threads import subject_key
 from mailbox_appliance.model.base import OwnText
@@ -120,15 +122,26 @@ def unpack_flags(bits: int, words: str) -> frozenset[str]:
     return frozenset(name for bit, name in _FLAG_NAMES.items() if bits & bit).union(json.loads(words))
 
 
-# FTS5 finds the words of the address; whether it is the address itself is compared afterward.
-_CORRESPONDENCE = """
+_MOST_READ = 300
+# Messages that name an address, before a message: its row number contains its date.
+_NAMING = """
 SELECT m.people, f.role = 'sent' OR EXISTS (SELECT 1 FROM message_labels l JOIN folders s ON s.number = l.folder
   WHERE l.number = m.number AND s.role = 'sent') FROM message_index i CROSS JOIN messages m ON m.number = i.rowid
-  JOIN folders f ON f.number = m.folder JOIN accounts a ON a.number = m.account
+  JOIN folders f ON f.number = m.folder
   WHERE message_index MATCH '{sender recipients} : ' || :phrase || ' AND scope : a' || (
     SELECT number FROM accounts WHERE id = :account)
-  AND a.id = :account AND m.flags & 4 = 0 AND coalesce(f.role, '') NOT IN ('spam', 'trash', 'drafts')
-  ORDER BY i.rowid DESC LIMIT 1000"""
+  AND (:message IS NULL OR i.rowid < (SELECT number FROM messages WHERE id = :message))
+  AND m.account = (SELECT number FROM accounts WHERE id = :account)
+  AND m.flags & 4 = 0 AND coalesce(f.role, '') NOT IN ('spam', 'trash', 'drafts')
+  ORDER BY i.rowid DESC LIMIT :limit"""
+_SENT_FOLDER = (
+    "(SELECT f.number FROM folders f JOIN accounts a ON a.number = f.account WHERE a.id = :account AND f.role = 'sent')"
+)
+# On a server with labels, the folder shows messages by its label.
+_NEWEST_SENT = f"""
+SELECT people FROM (SELECT people FROM messages WHERE folder = {_SENT_FOLDER} ORDER BY number DESC LIMIT :limit)
+UNION ALL SELECT m.people FROM (SELECT number FROM message_labels WHERE folder = {_SENT_FOLDER}
+  ORDER BY number DESC LIMIT :limit) l JOIN messages m ON m.number = l.number"""
 
 
 def pack_people(parsed: ParsedMessage) -> str:
@@ -276,22 +289,36 @@ class Messages:
         return messages, page[-1] if len(numbers) > limit else None
 
     def find_correspondents(self, account_id: str, addresses: Iterable[str]) -> frozenset[str]:
-        """Return those of the addresses to which the mailbox has written, or from which it has received mail.
-
-        Mail in spam and trash does not count, and neither do drafts, or copies of them in other folders.
+        """Return those of the addresses to which the mailbox has written, or from which it has received mail: see
+        `has_met`.
         """
-        return frozenset(each for each in addresses if self._has_correspondent(account_id, each))
+        return frozenset(each for each in addresses if self.has_met(account_id, each))
 
-    def _has_correspondent(self, account_id: str, address: str) -> bool:
+    def has_met(self, account_id: str, address: str, message_id: str | None = None) -> bool:
+        """Whether the mailbox has received mail from this address, or written to it, before this message (None: ever).
+
+        Mail in spam and trash does not count, and neither do drafts. Only the newest messages that name the address are
+        read.
+        """
         phrase = to_index_text(address).replace('"', " ")
-        rows = self._database.rows(_CORRESPONDENCE, {"account": account_id, "phrase": f'"{phrase}"'})
-        for people, was_sent in rows:
-            found = decode_json(people, _People)
-            from_them = () if found.sender is None else (found.sender,)
-            named = (*found.to, *found.cc, *found.bcc) if was_sent else from_them
+        values = {"account": account_id, "message": message_id, "phrase": f'"{phrase}"', "limit": _MOST_READ}
+        for packed, was_sent in self._database.rows(_NAMING, values):
+            people = decode_json(packed, _People)
+            from_them = () if people.sender is None else (people.sender,)
+            named = (*people.to, *people.cc, *people.bcc) if was_sent else from_them
             if any(same_address(each.email, address) for each in named):
                 return True
         return False
+
+    def count_written_domains(self, account_id: str) -> Mapping[str, int]:
+        """Return the organizational domains of the recipients of the mailbox's newest sent messages, each with the
+        number of messages.
+        """
+        counts: Counter[str] = Counter()
+        for (packed,) in self._database.rows(_NEWEST_SENT, {"account": account_id, "limit": _MOST_READ}):
+            people = decode_json(packed, _People)
+            counts.update({domain_key(each.email) for each in (*people.to, *people.cc, *people.bcc)})
+        return counts
 
     def list_by_ids(self, message_ids: Sequence[str]) -> tuple[Message, ...]:
         """Return the messages with these IDs, of whatever mailbox, as lists show them. Missing ones are left out."""

@@ -62,6 +62,8 @@ from mailbox_appliance.store.restore import pending, swap
 from mailbox_appliance.store.schedule import DeliverySchedule, SentCopies
 from mailbox_appliance.store.schema import restore_triggers
 from mailbox_appliance.store.tables import SETTINGS
+from mailbox_appliance.store.undo import UndoTokens
+from mailbox_appliance.store.uploads import Uploads
 from mailbox_appliance.store.webhooks import Webhooks
 from mailbox_appliance.system import ownership
 from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
@@ -109,7 +111,9 @@ class Store:
         self.legacy_keys = LegacyIdempotencyKeys(database, clock)
         self.changes = Changes(database)
         self.webhooks = Webhooks(database, clock)
-        self.cleaner = StoreCleaner(database, clock, self.part_cache, self.changes)
+        self.undo = UndoTokens(database, clock)
+        self.uploads = Uploads(database, clock)
+        self.cleaner = StoreCleaner(database, clock, self.part_cache, self.changes, self.uploads)
         self.backups = Backups(folder, database, key, key_file, clock)
 
     @classmethod
@@ -175,6 +179,7 @@ class Store:
         store_key.write_key_note(folder, key_file, os.environ)
         store = cls(folder, lock, database, key, clock, key_file)
         store.upgraded = upgraded
+        store.uploads.delete_interrupted()
         pending.record_failed_restore(folder, database, store.audit)
         return store
 

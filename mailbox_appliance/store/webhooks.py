@@ -113,8 +113,9 @@ class Webhooks:
         """Change a webhook. What failed before is tried again at once."""
         with self._database.transaction():
             self._database.change(
-                "UPDATE webhooks SET url = ?, types = ?, account_ids = ?, include_body = ?, status = ?,"
-                " replays = replays + 1, failures = 0, failing_since = NULL, next_at = NULL WHERE id = ?",
+                "UPDATE webhooks SET url = ?1, types = ?2, account_ids = ?3, include_body = ?4, status = ?5,"
+                " replays = replays + 1, failures = CASE WHEN status = 'disabled' AND ?5 = 'disabled' THEN failures"
+                " ELSE 0 END, failing_since = NULL, next_at = NULL WHERE id = ?6",
                 (*_columns(new), status, webhook_id),
             )
 
@@ -201,9 +202,9 @@ class Webhooks:
         now = to_millis(self._clock.now())
         with self._database.transaction():
             changed = self._database.change(
-                "UPDATE webhooks SET failures = failures + 1, failing_since = coalesce(failing_since, ?), next_at = ?,"
-                " last_failure_at = ?, last_failure_status = ?, last_failure_reason = ?,"
-                " status = CASE WHEN ? THEN 'disabled' ELSE status END WHERE id = ? AND replays = ?",
+                "UPDATE webhooks SET failures = failures + 1, failing_since = min(coalesce(failing_since, ?1), ?1),"
+                " next_at = ?2, last_failure_at = ?3, last_failure_status = ?4, last_failure_reason = ?5,"
+                " status = CASE WHEN ?6 THEN 'disabled' ELSE status END WHERE id = ?7 AND replays = ?8",
                 (
                     *(now, now + int(wait * 1000), failure.at, failure.status, failure.reason),
                     *(int(disable), sent.shown.id, sent.replays),
@@ -215,8 +216,8 @@ class Webhooks:
         """Continue after `position`, because the changes before it were deleted, and record that as a failure."""
         with self._database.transaction():
             self._database.change(
-                "UPDATE webhooks SET position = ?, replays = replays + 1, failures = 0, failing_since = NULL,"
-                " next_at = NULL, last_failure_at = ?, last_failure_status = NULL, last_failure_reason = ?"
+                "UPDATE webhooks SET position = ?, replays = replays + 1, last_failure_at = ?,"
+                " last_failure_status = NULL, last_failure_reason = ?"
                 " WHERE id = ? AND replays = ?",
                 (position, failure.at, failure.reason, behind.shown.id, behind.replays),
             )

@@ -258,15 +258,14 @@ def raise_open_files_limit() -> None:
     The usual soft limit of 1024 is less than the connections that may be open. Does nothing on Windows, which has no
     such limit.
     """
-    if sys.platform == "win32":
-        return
-    import resource
+    if sys.platform != "win32":
+        import resource
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):  # not allowed here, as in a sandbox
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            with suppress(OSError, ValueError):  # not allowed here, as in a sandbox
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def can_trim_memory() -> bool:

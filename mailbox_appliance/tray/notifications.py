@@ -71,7 +71,8 @@ def _mail_notices(before: TrayState | None, after: TrayState) -> Iterator[Notice
     elif before is None or not _knows_mailboxes(before):
         yield from _summary(after)
     else:
-        yield from _approval_text(after.pending_approvals - before.pending_approvals)
+        if _has_new_approval(before, after):
+            yield from _approval_text(after.pending_approvals)
         yield from _uncertain_text(after.uncertain - before.uncertain)
         yield from _lost_access_text(len(_lost_mailboxes(after) - _lost_mailboxes(before)))
         yield from _webhook_text(after.disabled_webhooks - before.disabled_webhooks)
@@ -91,6 +92,11 @@ def _summary(state: TrayState) -> Iterator[Notice]:
         yield notices[0]
     elif notices:
         yield Notice("Several items need attention", " ".join(f"{notice.title}." for notice in notices))
+
+
+def _has_new_approval(before: TrayState, after: TrayState) -> bool:
+    """Whether another message waits. Their number may be the same: others may have been decided."""
+    return after.pending_approvals > before.pending_approvals or after.newest_approval > before.newest_approval
 
 
 def _approval_text(count: int) -> Iterator[Notice]:

@@ -87,6 +87,8 @@ class TrayState:
     disabled_webhooks: int = 0
     #: How many messages wait for an approval that this member can give.
     pending_approvals: int = 0
+    #: ID of the newest one that was pending at a poll; IDs sort in the order of their creation.
+    newest_approval: str = ""
     #: Whether a backup is in progress, no matter who started it.
     is_backing_up: bool = False
     #: The time of the newest backup (RFC 3339, UTC); None if there is none, or this member may not see it.

@@ -7,6 +7,7 @@ The last known state is kept while the appliance does not respond, so that after
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -64,6 +65,11 @@ def newest_backup(answer: Json) -> str | None:
     """Return the time of the newest backup from the response of `GET /admin/backups`; None if there is no backup."""
     newest = next(iter(answer["data"]["items"]), None)
     return None if newest is None else str(newest["createdAt"])
+
+
+def newest_approval(known: str, answer: Json) -> str:
+    """Return the ID of the newest approval so far. `answer`: the response of `GET /approvals`; `known`: from before."""
+    return max([known, *(str(one["id"]) for one in answer["data"]["items"])])
 
 
 def https_of(answer: Json) -> HttpsState:
@@ -225,6 +231,10 @@ class ApplianceWatcher:
     def _query_as_member(self, known: TrayState, client: ApiClient, token: str) -> TrayState:
         accounts = client.call(_get_request("/accounts"))
         state = _read_answer(client, lambda status: self._with_status(known, status, accounts), "/status")
+        if state.pending_approvals:
+            read = partial(newest_approval, state.newest_approval)
+            newest = _read_answer(client, read, "/approvals", ("status", "pending"), ("limit", "1"))
+            state = replace(state, newest_approval=newest)
         if token == self._asked_with and self._clock.monotonic() < self._poll_all_at:
             return state
         self._poll_all_at, self._asked_with = self._clock.monotonic() + FULL_POLL_SECONDS, token

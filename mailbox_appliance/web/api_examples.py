@@ -7,7 +7,9 @@ import json
 from typing import Any
 
 _ID = "01kf8m2r4t6v8x0z2b4d6f8h0j"
+_DIGEST = "5f1d0c3b2a49687786954a3b2c1d0e0f5f1d0c3b2a49687786954a3b2c1d0e0f"
 _ACCOUNT, _MESSAGE, _THREAD, _DELIVERY = f"acc_{_ID}", f"msg_{_ID}", f"thr_{_ID}", f"dlv_{_ID}"
+_UNDO_TOKEN = "mbxu_6Jw3F9sK1vR8tQ2xN7cB5dLm"  # noqa: S105 - an example
 _ADA, _MEMBER, _SESSION, _KEY = "ada@example.org", f"mem_{_ID}", f"ses_{_ID}", f"key_{_ID}"
 _EARLIER, _NOW, _LATER = "2026-03-01T08:00:00.000Z", "2026-03-04T05:06:07.000Z", "2026-03-11T05:06:07.000Z"
 _PASSWORD = "correct horse battery staple"  # noqa: S105 - an example
@@ -300,8 +302,22 @@ TYPES: dict[str, Any] = {
         "mimeType": "application/pdf",
         "sizeBytes": 48213,
     },
+    "Upload": {
+        "uploadId": f"upl_{_ID}",
+        "filename": "drawing.pdf",
+        "mimeType": "application/pdf",
+        "sizeBytes": 24117248,
+        "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "expiresAt": "2026-03-04T06:06:07.000Z",
+    },
+    "UploadLink": {
+        "url": "http://127.0.0.1:8025/api/v1/uploads/links/q1Zt0vY8m3c",
+        "uploadId": f"upl_{_ID}",
+        "expiresAt": "2026-03-04T05:16:07.000Z",
+    },
     "Thread": {"id": _THREAD, "subject": "The difference engine", "messages": {"items": [_LISTED], "nextCursor": None}},
     "MessageActionResult": {"action": "markRead", "succeededIds": [_MESSAGE], "failed": [], "uncertainIds": []},
+    "UndoOffer": {"token": _UNDO_TOKEN, "expiresAt": "2026-03-05T10:00:00.000Z"},
     "Delivery": _DELIVERY_VALUE,
     "SendPreview": {
         "accountId": _ACCOUNT,
@@ -313,6 +329,7 @@ TYPES: dict[str, Any] = {
         "attachments": [],
         "bodyTextChars": 47,
         "bodyHtmlChars": 0,
+        "previewDigest": _DIGEST,
     },
     "ScheduledSend": {
         "id": f"sch_{_ID}",
@@ -417,6 +434,7 @@ TYPES: dict[str, Any] = {
 STREAM_EXAMPLE = f"id: {_POSITION}\nevent: message.created\ndata: {json.dumps(_EVENT)}\n\n"
 #: By the name of the operation, whose response differs from the example of its type.
 RESPONSES: dict[str, Any] = {
+    "undoMessageAction": {"action": "undo", "succeededIds": [_MESSAGE], "failed": [], "uncertainIds": []},
     "createMemberApiKey": {
         "apiKey": {
             **_KEY_VALUE,
@@ -478,7 +496,8 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "listAllMessages": {"folder": "inbox", "unread": True},
     "listMessages": {"q": "from:charles has:attachment"},
     "getMessageBody": {"format": "markdown"},
-    "sendEmail": {"idempotencyKey": "report-2026-03-04"},
+    "createUpload": {"filename": "drawing.pdf", "mimeType": "application/pdf"},
+    "sendEmail": {"idempotencyKey": "report-2026-03-04", "previewDigest": f'"{_DIGEST}"'},
     "forwardEmail": {"idempotencyKey": "forward-2026-03-04"},
     "listAllDeliveries": {"status": "uncertain"},
     "getHistory": {"hours": 24},
@@ -522,11 +541,13 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "mapFolders": {"archive": "Archive/2026"},
     "setOAuthApp": {"clientId": "123456789.apps.googleusercontent.com", "clientSecret": "GOCSPX-example"},
     "applyMessageAction": {"messageIds": [_MESSAGE], "action": "markRead"},
+    "undoMessageAction": {"token": _UNDO_TOKEN},
     "createDraft": _ANSWER,
     "updateDraft": _ANSWER,
     "sendEmail": _OUTGOING,
     "previewSend": _OUTGOING,
     "forwardEmail": {"to": [_CHARLES], "comment": "For your files."},
+    "previewForward": {"to": [_CHARLES], "comment": "For your files."},
     "resolveDelivery": {"outcome": "succeeded"},
     "setLicense": {"token": "eyJhbGciOiJFZERTQSJ9.eyJwbGFuIjoidGVhbSJ9.c2ln"},
     "createBackup": {"passphrase": _PASSWORD},
@@ -537,6 +558,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "createWebhook": {"url": _WEBHOOK["url"], "types": _WEBHOOK["types"], "accountIds": [_ACCOUNT]},
     "updateWebhook": {"status": "active"},
     "replayWebhook": {"after": _POSITION},
+    "createUploadLink": {"filename": "drawing.pdf"},
     "approveMessage": {"digest": _APPROVAL["digest"]},
     "rejectMessage": {"reason": "He has left the company."},
     "setSendingPolicy": _POLICY,

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any
 
@@ -16,8 +17,9 @@ import bottle
 
 from mailbox_appliance import logs
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Problem, ReadersBusy, Restarting
+from mailbox_appliance.errors import Problem, ReadersBusy, Restarting, Stopping
 from mailbox_appliance.model.decoding import prepare_types
+from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import DISK_FULL_MESSAGE, is_disk_full
 from mailbox_appliance.web import console_files, http
@@ -36,7 +38,7 @@ from mailbox_appliance.web.http import (
 from mailbox_appliance.web.mcp import MCP_PATH, McpHandler, answer_post
 from mailbox_appliance.web.metrics import UNKNOWN_ROUTE, Metrics, ServerFigures, require_observer
 from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
-from mailbox_appliance.web.server.connection import HOLD_REQUEST, KEEP_OPEN, STREAM_BODY, HeldRequest
+from mailbox_appliance.web.server.connection import HELD_VALUE, HOLD_REQUEST, KEEP_OPEN, STREAM_BODY, HeldRequest
 
 # --- The appliance that serves requests now. A restore replaces it while connections stay open ---
 
@@ -206,7 +208,10 @@ class App:
         A response that is kept open is started all the same. Raises ReadersBusy if too many wait.
         """
         readers, wait, method = appliance.readers, response.waits_for, environ["REQUEST_METHOD"]
-        if response.events is not None and method != "HEAD":
+        if isinstance(wait, Future):
+            environ[HOLD_REQUEST](partial(_keep_until_done, wait))
+            return True
+        if response.events is not None and method != "HEAD" and KEEP_OPEN in environ:
             readers.check_room(response.events.subscription)
             environ[KEEP_OPEN](partial(begin_stream, readers, response.events.subscription))
         if wait is None or HOLD_REQUEST not in environ or readers.is_stopped:
@@ -291,10 +296,7 @@ class App:
 
         def answer(appliance: Appliance, environ: Environ, request_id: str, path: Mapping[str, str]) -> Response:
             try:
-                request = read_request(environ, path, route)
-                given = route.operation.call(
-                    appliance, origin_of(environ, self.proxies), bearer_token(environ), request
-                )
+                given = self._result_of(appliance, environ, path, route)
                 return http.success(given.status or route.status_of(given.data), given)
             except Problem as problem:
                 response = http.failure(problem, request_id, allowed)
@@ -303,6 +305,22 @@ class App:
                 return response
 
         return answer
+
+    def _result_of(
+        self, appliance: Appliance, environ: Environ, path: Mapping[str, str], route: Route
+    ) -> OperationResult[Any]:
+        """Return the result of an operation. If the request was set aside for a future, that has the result."""
+        held = environ.get(HELD_VALUE)
+        if not isinstance(held, Future):
+            request = read_request(environ, path, route)
+            given = route.operation.call(appliance, origin_of(environ, self.proxies), bearer_token(environ), request)
+            if not isinstance(given.waits_for, Future) or HOLD_REQUEST in environ:
+                return given
+            held = given.waits_for
+        try:
+            return OperationResult(held.result())
+        except CancelledError as error:
+            raise Stopping(retry_after=RESTART_RETRY_AFTER) from error
 
     def _serve_metrics(self, appliance: Appliance, environ: Environ, *_: object) -> Response:
         require_observer(appliance, environ, self.proxies)
@@ -328,6 +346,11 @@ def _stream_body(environ: Environ, body: StreamedBody) -> Iterable[bytes]:
         environ[STREAM_BODY](body)
         return ()
     return body
+
+
+def _keep_until_done(future: Future[Any], held: HeldRequest) -> None:
+    held.keep(future)
+    future.add_done_callback(lambda _: held.release())
 
 
 def _is_logged(appliance: Appliance, response: Response) -> bool:

@@ -5,6 +5,7 @@ It also decides which proxies to trust, and which host names to accept.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -33,8 +34,8 @@ from mailbox_appliance.errors import (
 from mailbox_appliance.feed.waiting import EventStream, EventWait
 from mailbox_appliance.model.base import encode_own_text
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.deliveries import OperationResult
-from mailbox_appliance.model.messages import Download
+from mailbox_appliance.model.deliveries import OperationResult, UndoableResult
+from mailbox_appliance.model.messages import Download, UndoOffer
 from mailbox_appliance.operations.decoding import HEADERS
 from mailbox_appliance.operations.operation import Origin, Request
 from mailbox_appliance.settings import Settings
@@ -216,8 +217,8 @@ class Response(msgspec.Struct, frozen=True):
     """A response, encoded as bytes.
 
     `stream`: a body that is produced while it is sent, used instead of `body`. `events`: events to send as they happen,
-    instead of a body. `waits_for`: an event to wait for before the request is answered. `request_body`: the body of a
-    request that waits, since it can be read only once.
+    instead of a body. `waits_for`: an event to wait for before the request is answered, or the future of its result.
+    `request_body`: the body of a request that waits for an event, since it can be read only once.
     """
 
     status: int
@@ -226,13 +227,14 @@ class Response(msgspec.Struct, frozen=True):
     media_type: str = JSON
     stream: StreamedBody | None = None
     events: EventStream | None = None
-    waits_for: EventWait | None = None
+    waits_for: EventWait | Future[Any] | None = None
     request_body: bytes = b""
 
 
 class _SuccessEnvelope(msgspec.Struct, frozen=True, omit_defaults=True):
     data: Any
     warnings: tuple[str, ...] = ()
+    undo: UndoOffer | None = None
 
 
 EVENT_STREAM = "text/event-stream"
@@ -243,16 +245,19 @@ _encoder = msgspec.json.Encoder(enc_hook=encode_own_text)
 
 
 def success(status: int, answer: OperationResult[Any]) -> Response:
-    """Return the response for the result of an operation: `{"data": ..., "warnings"?: [...]}`, or a file for a
-    Download.
+    """Return the response for the result of an operation: `{"data": ..., "warnings"?: [...], "undo"?: {...}}`, or a
+    file for a Download.
     """
     if isinstance(answer.data, Download):
         return _download(status, answer.data)
     if isinstance(answer.data, EventStream):
         return Response(status, b"", _UNBUFFERED, EVENT_STREAM, events=answer.data)
-    headers = ((REPLAYED, "true"),) if answer.is_replayed else ()
-    body = _encoder.encode(_SuccessEnvelope(answer.data, answer.warnings))
-    waits_for = answer.waits_for if isinstance(answer.waits_for, EventWait) else None
+    headers: tuple[tuple[str, str], ...] = ((REPLAYED, "true"),) if answer.is_replayed else ()
+    if answer.etag is not None:
+        headers += (("ETag", f'"{answer.etag}"'),)
+    offer = answer.undo if isinstance(answer, UndoableResult) else None
+    body = _encoder.encode(_SuccessEnvelope(answer.data, answer.warnings, offer))
+    waits_for = answer.waits_for if isinstance(answer.waits_for, EventWait | Future) else None
     return Response(status, body, headers, waits_for=waits_for)
 
 

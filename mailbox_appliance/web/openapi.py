@@ -12,7 +12,7 @@ from mailbox_appliance.feed.events import EVENT_DATA
 from mailbox_appliance.feed.waiting import EventStream
 from mailbox_appliance.model.base import DESCRIBED_FIELD, Deletion, Input, Page, Wire
 from mailbox_appliance.model.deliveries import LegacySendResult
-from mailbox_appliance.model.messages import Download
+from mailbox_appliance.model.messages import Download, SendPreview, UndoOffer
 from mailbox_appliance.operations.decoding import HEADERS, body_types
 from mailbox_appliance.operations.operation import MIB, Access, Operation
 from mailbox_appliance.version import __version__
@@ -73,7 +73,7 @@ def describe() -> bytes:
 
 
 def _types() -> tuple[Any, ...]:
-    found: dict[Any, None] = dict.fromkeys((ErrorResponse, *EVENT_DATA))
+    found: dict[Any, None] = dict.fromkeys((ErrorResponse, UndoOffer, *EVENT_DATA))
     for route in ROUTES:
         operation = route.operation
         if operation.result not in (Download, EventStream):
@@ -153,6 +153,12 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
             "description": f"At most {operation.body_limit // MIB} MiB.",
             "required": operation.body.is_required,
             "content": {"application/json": content},
+        }
+    if operation.file is not None:
+        described["requestBody"] = {
+            "description": f"The file, at most {operation.body_limit // MIB} MiB.",
+            "required": True,
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         }
     return described
 
@@ -272,28 +278,37 @@ def _one_of(choices: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _success(route: Route, schema_of: dict[Any, Any], example: Any) -> dict[str, Any]:
     results = _results(route.operation)
+    shown = {"data": example}
+    more = {}
+    if route.operation.is_undoable:
+        shown["undo"] = api_examples.TYPES[UndoOffer.__name__]
+        more["undo"] = schema_of[UndoOffer]
     described: dict[str, Any] = {
         "headers": {**_REQUEST_ID},
         "content": {
             "application/json": {
-                "schema": _envelope(_one_of([schema_of[result] for result in results])),
-                "example": {"data": example},
+                "schema": _envelope(_one_of([schema_of[result] for result in results]), more),
+                "example": shown,
             }
         },
     }
+    if SendPreview in results:
+        meaning = "Identifies the message shown. Send it with this value in `If-Match`."
+        described["headers"]["ETag"] = {"schema": {"type": "string"}, "description": meaning}
     if LegacySendResult in results:
         meaning = "Present if this is the repeated response of an earlier release: the sent message, not a delivery."
         described["headers"][REPLAYED] = {"schema": {"type": "string", "const": "true"}, "description": meaning}
     return described
 
 
-def _envelope(data: dict[str, Any]) -> dict[str, Any]:
+def _envelope(data: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """`more`: schemas of further fields, which may be absent."""
     if data.get("type") in ("array", "object", "null"):
         data = data | {"description": "The result."}
     warnings = {"type": "array", "items": {"type": "string"}, "description": "Warnings for people; absent if none."}
     return {
         "type": "object",
-        "properties": {"data": data, "warnings": warnings},
+        "properties": {"data": data, "warnings": warnings, **more},
         "required": ["data"],
         "additionalProperties": False,
     }

@@ -57,6 +57,7 @@ PATH_PARAMETERS = {
     "operationId": ("ID of the delivery.", "dlv_01kf8m2r4t6v8x0z2b4d6f8h0j"),
     "backupId": ("ID of the backup.", "bak_01kf8m2r4t6v8x0z2b4d6f8h0j"),
     "webhookId": ("ID of the webhook.", "whk_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+    "uploadId": ("ID of the upload.", "upl_01kf8m2r4t6v8x0z2b4d6f8h0j"),
     "approvalId": ("ID of the approval.", "apr_01kf8m2r4t6v8x0z2b4d6f8h0j"),
 }
 CALLBACK_PARAMETERS = {
@@ -146,7 +147,13 @@ TAGS: tuple[tuple[str, str, str], ...] = (
         (
             "listAllMessages listMessages getMessage getMessageBody downloadRawMessage downloadAttachment"
             " createDownloadLink downloadLinkedFile getThread applyMessageAction"
+            " undoMessageAction"
         ),
+    ),
+    (
+        "Uploads",
+        "Files that attachments name by ID, so that they need not be part of a JSON body.",
+        "createUpload getUpload deleteUpload createUploadLink uploadLinkedFile",
     ),
     (
         "Drafts",
@@ -157,8 +164,8 @@ TAGS: tuple[tuple[str, str, str], ...] = (
         "Sending",
         "Send, forward and schedule messages, and follow their delivery. An idempotency key sends at most one message.",
         (
-            "sendEmail previewSend forwardEmail listScheduledSends cancelScheduledSend listAllDeliveries listDeliveries"
-            " getDelivery getDeliveryTimeline resolveDelivery"
+            "sendEmail previewSend forwardEmail previewForward listScheduledSends cancelScheduledSend listAllDeliveries"
+            " listDeliveries getDelivery getDeliveryTimeline resolveDelivery"
         ),
     ),
     (

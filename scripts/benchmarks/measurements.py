@@ -43,6 +43,11 @@ MEASUREMENTS = {
     "stall": Measurement(
         "stalling:measure", "p95 of GET `/me` while 50 sends wait for a silent server", "the same before"
     ),
+    "uploads": Measurement(
+        "uploading:measure",
+        "memory for an upload of 25 MB and a send with it; p95 of GET `/me` beside 8 uploads at once",
+        "the same before",
+    ),
     "first-sync": Measurement(
         "first_sync:measure",
         "20,000 messages fetched, parsed, indexed and encrypted",

@@ -58,9 +58,8 @@ class Desk:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[House]:
-    made = House(
-        tmp_path_factory.mktemp("approvals"), mail_server, environment={"MAILBOX_APPLIANCE_BACKUP_DAILY": "no"}
-    )
+    environment = {"MAILBOX_APPLIANCE_BACKUP_DAILY": "no", "MAILBOX_APPLIANCE_SYNC_POLL_INTERVAL": "1"}
+    made = House(tmp_path_factory.mktemp("approvals"), mail_server, environment=environment)
     yield made
     made.stop()
 

@@ -174,12 +174,12 @@ def _note(scene: Scene, chance: random.Random, subject: str) -> Note:
 
 
 def _together(scene: Scene, act: Callable[[Note], None], notes: Sequence[Note], kill_after: float | None) -> None:
-    problems: list[Exception] = []
+    problems: list[BaseException] = []
 
     def run(note: Note) -> None:
         try:
             act(note)
-        except Exception as error:
+        except (AssertionError, KeyError, OSError) as error:
             problems.append(error)
 
     threads = [threading.Thread(target=run, args=(note,)) for note in notes]

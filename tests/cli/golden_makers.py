@@ -42,6 +42,12 @@ def message_to_lose(stage: Stage) -> None:
     stage.values["any"] = stage.values[f"heap{20 + stage.next() % 4}"]
 
 
+def undo(stage: Stage) -> None:
+    """Star a message, which can be undone."""
+    body = {"messageIds": [stage.values["heap11"]], "action": "star"}
+    stage.values["undo"] = stage.appliance.ask("POST", f"{stage.box}/messages/actions", body).body["undo"]["token"]
+
+
 def draft(stage: Stage) -> None:
     """Create a draft and a key for sending it."""
     stage.values["new"] = stage.ask("POST", f"{stage.box}/drafts", _message(stage))["id"]

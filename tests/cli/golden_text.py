@@ -15,7 +15,7 @@ YEAR = 2024
 _MOST_LINES, _KEPT_LINES, _LONGEST_LINE, _KEPT_OF_LINE = 120, 25, 3_000, 600
 
 _ID = re.compile(
-    r"\b(mem|ses|key|acc|fld|msg|thr|att|dlv|sch|inv|aud|bak|req|whk|wat|evt|apr)_[0-9a-hjkmnp-tv-z]{26}\b"
+    r"\b(mem|ses|key|acc|fld|msg|thr|att|dlv|sch|inv|aud|bak|req|whk|wat|evt|upl|apr)_[0-9a-hjkmnp-tv-z]{26}\b"
 )
 
 

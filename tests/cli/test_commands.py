@@ -170,6 +170,8 @@ def test_every_call_of_a_command_is_a_route() -> None:
 #: Routes without a command, and the reason.
 WITHOUT_COMMAND = {
     ("POST", "/auth/console-links/redeem"): "the console's page asks for it, in the browser that opens the link",
+    ("GET", "/events"): "`events list` and `events follow` ask for it in a way of their own",
+    ("GET", "/events/stream"): "`events follow` waits for pages, which it can ask for again",
     ("GET", "/downloads/{token}"): "its address is handed to whatever fetches files, such as curl or a browser",
 }
 

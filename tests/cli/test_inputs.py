@@ -125,7 +125,7 @@ def test_whose_it_is_goes_along(client_of: CommandLine, server: RecordingServer)
 # --- lists of messages ------------------------------------------------------------------------------------------------
 
 
-def done(*ids: str, **besides: list[Any]) -> dict[str, Any]:
+def done(*ids: str, **besides: Any) -> dict[str, Any]:
     return {"action": "archive", "succeededIds": list(ids), "failed": [], "uncertainIds": [], **besides}
 
 
@@ -192,6 +192,37 @@ def test_many_are_asked_for_a_hundred_at_a_time(client_of: CommandLine, server: 
     assert outcome.data == done(*ids[:249], failed=failed)
     assert json.loads(outcome.out)["warnings"] == ["w"]
     assert [asked.json["messageIds"] for asked in server.asked] == [ids[:100], ids[100:200], ids[200:]]
+
+
+def undoable(token: str, *ids: str) -> Canned:
+    return Canned(value={"data": done(*ids), "undo": {"token": token, "expiresAt": "2026-01-02T00:00:00.000Z"}})
+
+
+def test_an_action_tells_how_to_undo_it(client_of: CommandLine, server: RecordingServer) -> None:
+    server.answer("POST", f"{IN}/messages/actions", undoable("mbxu_1", "m1"))
+    outcome = client_of("emails", "archive", "--account", "acc_1", "m1")
+    assert json.loads(outcome.out)["undo"]["token"] == "mbxu_1"
+    outcome = client_of("emails", "archive", "--account", "acc_1", "m1", "--format", "table")
+    assert outcome.out.endswith("\nUndo: mailbox-appliance emails undo mbxu_1 --account acc_1\n")
+    outcome = client_of("emails", "archive", "--account", "acc_1", "m1", "--format", "ndjson")
+    assert json.loads(outcome.out) == done("m1")
+    assert json.loads(outcome.err)["undo"]["token"] == "mbxu_1"
+
+
+def test_an_action_of_several_requests_has_several_undos(client_of: CommandLine, server: RecordingServer) -> None:
+    server.answer("POST", f"{IN}/messages/actions", undoable("mbxu_1", "m1", "m3"))
+    server.data("POST", "/accounts/acc_2/messages/actions", done("m2"))
+    outcome = client_of("emails", "archive", "--input", "-", stdin=OF_TWO)
+    offers = json.loads(outcome.out)["undo"]
+    assert [(one["accountId"], one["token"]) for one in offers] == [("acc_1", "mbxu_1")]
+
+
+def test_an_undo_of_which_a_part_failed_exits_with_3(client_of: CommandLine, server: RecordingServer) -> None:
+    failed = [{"messageId": "m1", "code": "changed"}]
+    server.data("POST", f"{IN}/messages/actions/undo", done(action="undo", failed=failed))
+    outcome = client_of("emails", "undo", "mbxu_1", "--account", "acc_1")
+    assert (outcome.code, outcome.data["failed"]) == (3, failed)
+    assert server.asked[0].json == {"token": "mbxu_1"}
 
 
 def test_what_was_done_before_it_broke_off_is_told(client_of: CommandLine, server: RecordingServer) -> None:

@@ -98,7 +98,7 @@ def test_a_message_is_read_and_exactly_its_bytes_are_sent(walker: Walker, office
     expect(main.get_by_role("listitem").filter(has_text="<carol@example.net>")).not_to_contain_text("New recipient")
     expect(main.get_by_role("listitem").filter(has_text="boss@example.org").last).to_contain_text("New recipient")
     expect(main.get_by_text("Hidden text was removed: 1 passage")).to_be_visible()
-    expect(main.get_by_text("still in the message that is sent")).to_be_visible()
+    expect(main.get_by_text("The message is sent as it is, including hidden text.")).to_be_visible()
     frame = page.frame_locator("iframe.mail-frame")
     expect(frame.get_by_role("heading", name="Offer")).to_be_visible()
     expect(frame.get_by_text("words nobody sees")).not_to_be_visible()
@@ -293,3 +293,33 @@ def test_the_policy_of_a_key_is_edited_by_its_member_and_tightened_by_administra
     form.get_by_role("button", name="Save sending policy").click()
     expect(page.get_by_text("Sending policy saved.")).to_be_visible()
     assert office.ask("GET", f"/me/api-keys/{office.key_id}/sending-policy")["maxRecipients"] == 4
+
+
+def test_only_the_owner_gives_an_approval_that_their_policy_asks_for(walker: Walker, house: House) -> None:
+    walker.expects(403)
+    owner, friend = house.add_member("olga"), house.add_member("finn")
+    box = house.connect(owner)
+    house.ask(owner, "PUT", f"/accounts/{box.id}/access", {"sharedWithAll": False, "memberIds": [friend.id]})
+    house.ask(owner, "PUT", f"/accounts/{box.id}/sending-policy", {"approval": "always"})
+    made = house.ask(friend, "POST", "/me/api-keys", {"name": "Helper", "permissionProfile": "full"}).data
+    message = {"to": [{"email": "x@example.org"}], "subject": "Shared", "body": {"text": "Hi."}}
+    for token, subject in ((made["token"], "By key"), (friend.token, "By hand")):
+        body = {**message, "subject": subject}
+        house.running.ask("POST", f"/accounts/{box.id}/send", body, token=token, Idempotency_Key=a_key())
+    page = walker.open("/deliveries", friend)
+    hand = page.get_by_role("listitem").filter(has_text="By hand")
+    expect(hand.get_by_text("Waits for approval")).to_be_visible()
+    expect(hand.get_by_role("link", name="Review this message")).to_have_count(0)
+    hand.get_by_role("link", name="By hand").click()
+    expect(page.get_by_text("The owner of the mailbox can approve it.")).to_be_visible()
+    walker.open("/approvals")
+    page.get_by_role("link", name="By key").click()
+    expect(page.get_by_text("only its owner can approve")).to_be_visible()
+    _approve(page)
+    expect(page.get_by_text("only the owner of the mailbox can do this")).to_be_visible()
+    expect(page.locator(".outcome")).to_contain_text("Waiting")
+    walker.look("approval-not-owner")
+    walker.page = walker.new_page()
+    page = walker.open("/approvals", owner)
+    expect(page.get_by_role("listitem").filter(has_text="By hand")).to_contain_text("Finn, from")
+    expect(page.get_by_role("link", name="Approvals 2 waiting")).to_be_visible()

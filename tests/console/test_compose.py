@@ -1,7 +1,9 @@
 """Writing messages: typed text is kept, and a message is sent only once."""
 
+import os
 import re
 from collections.abc import Iterator
+from email import message_from_bytes, policy
 from pathlib import Path
 
 import pytest
@@ -80,7 +82,9 @@ def test_a_message_is_written_looked_at_and_sent(walker: Walker, box: Box, tmp_p
     expect(dialog).to_contain_text("1 recipient")
     expect(dialog).to_contain_text("menu.txt (4 bytes)")
     walker.look("compose-preview")
-    dialog.get_by_role("button", name="Send", exact=True).click()
+    with page.expect_request("**/send") as sent:
+        dialog.get_by_role("button", name="Send", exact=True).click()
+    assert sent.value.headers["if-match"].strip('"').isalnum()
     is_sent(page)
     page.reload()
     is_sent(page)
@@ -186,6 +190,53 @@ def test_a_refused_recipient_is_told_and_everything_stays_to_be_corrected(
     [sent] = smtp.messages
     assert sent.recipients == ("gail@example.net",)
     assert [name in sent.source for name in (b"slow.txt", b"menu.txt", b"wine.txt")] == [True, True, False]
+
+
+def test_a_large_file_is_uploaded_with_progress_and_can_be_canceled(
+    walker: Walker, scripted: Box, smtp: ScriptedSmtp, tmp_path: Path
+) -> None:
+    file, content = tmp_path / "plans.bin", os.urandom(3 << 20)
+    file.write_bytes(content)
+    page = walker.open("/compose", scripted.owner)
+    write(page)
+    slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 200_000}
+    network = page.context.new_cdp_session(page)
+    network.send("Network.emulateNetworkConditions", slow)
+    page.get_by_label("Attachments", exact=True).set_input_files(file)
+    button(page, "Save")
+    expect(page.get_by_role("progressbar", name="Upload of plans.bin")).to_be_visible()
+    expect(page.get_by_text(re.compile("[1-9].* of 3 MB uploaded|[1-9].* of 3.1 MB uploaded"))).to_be_visible()
+    if picture := os.environ.get("PICTURE"):
+        page.screenshot(path=picture, full_page=True)
+    button(page, "Cancel plans.bin")
+    expect(page.get_by_text("Saved in Drafts")).to_be_visible()
+    expect(page.get_by_text("plans.bin")).to_have_count(0)
+    network.send("Network.emulateNetworkConditions", slow | {"uploadThroughput": -1})
+    bodies: list[int] = []
+    page.on("request", lambda request: bodies.append(len(request.post_data_buffer or b"")))
+    page.get_by_label("Attachments", exact=True).set_input_files(file)
+    button(page, "Send")
+    is_sent(page)
+    [sent] = smtp.messages
+    parsed = message_from_bytes(sent.source, policy=policy.default)
+    assert [part.get_content() for part in parsed.iter_attachments()] == [content]
+    assert sorted(size for size in bodies if size > 1 << 20) in ([], [len(content)])  # never in base64
+
+
+def test_an_upload_that_is_refused_is_told_and_tried_again(walker: Walker, scripted: Box, tmp_path: Path) -> None:
+    walker.expects(409)
+    file = tmp_path / "plans.bin"
+    file.write_bytes(bytes(2 << 20))
+    page = walker.open("/compose", scripted.owner)
+    write(page)
+    told = {"code": "conflict", "message": "Your uploads would exceed their limit of 200 MiB.", "requestId": "req_1"}
+    page.route("**/uploads?*", lambda route: route.fulfill(status=409, json={"error": told}))
+    page.get_by_label("Attachments", exact=True).set_input_files(file)
+    button(page, "Save")
+    expect(page.get_by_text("Your uploads would exceed their limit of 200 MiB.")).to_be_visible()
+    page.unroute("**/uploads?*")
+    button(page, "Save")
+    expect(page.get_by_text("Saved in Drafts")).to_be_visible()
 
 
 def test_a_server_that_is_busy_leaves_everything_and_the_next_try_sends_it(
@@ -342,6 +393,7 @@ def test_a_message_is_forwarded_with_its_files(walker: Walker, scripted: Box, sm
     button(page, "Preview")
     dialog = page.get_by_role("dialog", name="Send this message?")
     expect(dialog).to_contain_text("Fwd: Picnic")
+    expect(dialog).to_contain_text("1 recipient")
     dialog.get_by_role("button", name="Keep editing").click()
     walker.look("forward")
     smtp.at("data", Stall())

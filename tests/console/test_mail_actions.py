@@ -38,6 +38,26 @@ def test_what_is_selected_is_archived_and_brought_back(walker: Walker) -> None:
     assert _subjects(walker, box, "inbox") == {"One", "Two", "Three"}
 
 
+def test_an_undo_leaves_what_was_changed_since(walker: Walker) -> None:
+    box = _box(walker.house, "One", "Two")
+    page = _open(walker, box)
+    page.get_by_label("Select all on this page").check()
+    page.get_by_role("button", name="Mark as read").click()
+    expect(page.get_by_text("2 messages marked as read.")).to_be_visible()
+    changed = next(one["id"] for one in walker.house.messages(box) if one["subject"] == "One")
+    body = {"action": "star", "messageIds": [changed]}
+    walker.house.ask(box.owner, "POST", f"/accounts/{box.id}/messages/actions", body)
+    undo = page.get_by_role("button", name="Undo")
+    undo.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("1 message was not restored: changed since.")).to_be_visible()
+    expect(page.get_by_text("1 message restored.")).to_be_visible()
+    expect(undo).to_be_hidden()
+    walker.look("mail-undo")
+    read = {one["subject"] for one in walker.house.messages(box) if one["flags"]["read"]}
+    assert read == {"One"}
+
+
 def test_everything_can_be_done_by_keys(walker: Walker) -> None:
     box = _box(walker.house, "One", "Two", "Three")
     page = _open(walker, box)

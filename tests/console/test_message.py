@@ -152,7 +152,7 @@ def test_what_is_done_to_a_message_can_be_taken_back(walker: Walker) -> None:
     page.get_by_role("button", name="Star").click()
     expect(page.get_by_role("button", name="Remove star")).to_be_visible()
     page.get_by_role("button", name="Move to trash").click()
-    with page.expect_response("**/messages/actions"):
+    with page.expect_response("**/messages/actions/undo"):
         page.get_by_role("button", name="Undo").click()
     expect(page.get_by_role("button", name="Undo")).to_be_hidden()
     wait_until(lambda: bool(walker.house.messages(box, folder="inbox")), lambda: "it is not back", 10)

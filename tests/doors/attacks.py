@@ -342,12 +342,15 @@ ATTACKS: tuple[Attack, ...] = (
 
 
 def _as_admin(call: str, wanted: tuple[int, str | None], body: Mapping[str, Any] | None = None) -> Step:
-    return Step(call, wanted, body, by="boss's", keeps={"made_key": "apiKey.id"} if "/admin/api-keys" in call else {})
+    return Step(
+        call, wanted, body, by="boss's", keeps={"made_key": "apiKey.id"} if "POST /admin/api-keys" in call else {}
+    )
 
 
 BOX = "/accounts/{cids_box}"
 GONE = (404, None)
-#: What an administrator tries, in a session, to read the mail of a member's mailbox: the role gives no right to it.
+#: What an administrator tries, in a session, to read the mail of a member's mailbox: the role gives no right to it. A
+#: key of the member may be widened: it stays the member's, who is told.
 READING: tuple[Step, ...] = (
     _as_admin(f"GET {BOX}", GONE),
     _as_admin(f"GET {BOX}/messages", GONE),
@@ -361,7 +364,7 @@ READING: tuple[Step, ...] = (
     _as_admin("DELETE /admin/members/{cid}", TAKEN),
     _as_admin("POST /admin/api-keys", CAPABILITY, {"name": "k", "memberId": "{cid}", "permissionProfile": "full"}),
     _as_admin("POST /admin/api-keys", MADE, {"name": "k", "memberId": "{cid}", "customCapabilities": [AUDIT]}),
-    _as_admin("PATCH /admin/api-keys/{made_key}", CAPABILITY, {"permissionProfile": "read-only"}),
-    _as_admin("PATCH /admin/api-keys/{made_key}", CAPABILITY, {"customCapabilities": ["mail.read"]}),
+    _as_admin("PATCH /admin/api-keys/{made_key}", (400, "/accounts/0"), {"accounts": ["{bosss_box}"]}),
+    _as_admin("PATCH /admin/api-keys/{made_key}", DONE, {"customCapabilities": ["mail.read"]}),
     _as_admin(f"GET {BOX}/messages", GONE),
 )

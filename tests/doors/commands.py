@@ -6,7 +6,7 @@ Words in braces are values of the path. Whatever else is asked for is there so t
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.doors.rights import ACTIONS, APPROVAL, BOX, KEY, KEY_POLICY, MEMBER, MESSAGE, OPERATION, POLICY
+from tests.doors.rights import ACTIONS, APPROVAL, BOX, KEY, KEY_POLICY, MEMBER, MESSAGE, OPERATION, POLICY, UNDO
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,7 @@ LINES: tuple[Line, ...] = (
     _line(f"emails preview {IN} {TO}",                                f"POST {BOX}/send/preview"),
     _line(f"emails send {IN} {TO} --dry-run",                         f"POST {BOX}/send/preview"),
     _line(f"emails forward {{messageId}} {IN} {TO} --idempotency-key k", f"POST {MESSAGE}/forward"),
+    _line(f"emails forward {{messageId}} {IN} {TO} --dry-run",        f"POST {MESSAGE}/forward/preview"),
     _line(f"emails delivery-status {{operationId}} {IN}",             f"GET {OPERATION}"),
     _line(f"emails timeline {{operationId}} {IN}",                    f"GET {OPERATION}/timeline"),
     _line("emails deliveries",                                        "GET /delivery-operations"),
@@ -126,9 +127,11 @@ LINES: tuple[Line, ...] = (
     _action("move m --folder f",  "move"),
     _action("label m --add l",    "addLabels"),
     _action("label m --remove l", "removeLabels"),
+    _line(f"emails undo t {IN}",                                      UNDO),
     _line(f"attachments download {{messageId}} {{attachmentId}} {IN}", f"GET {MESSAGE}/attachments/{{attachmentId}}"),
     _line(f"attachments link {{messageId}} {{attachmentId}} {IN}",
           f"POST {MESSAGE}/attachments/{{attachmentId}}/download-link"),
+    _line("uploads create - --filename a",                            "POST /uploads"),
     _line(f"threads get {{threadId}} {IN}",                           f"GET {BOX}/threads/{{threadId}}"),
     _line(f"drafts list {IN}",                                        f"GET {BOX}/drafts"),
     _line(f"drafts get {{draftId}} {IN}",                             f"GET {BOX}/drafts/{{draftId}}"),

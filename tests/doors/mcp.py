@@ -16,7 +16,7 @@ from mailbox_appliance.mcp_server.http import McpEndpoint
 from mailbox_appliance.mcp_server.tools import TOOLS
 from mailbox_appliance.web.app import App
 from tests.doors.people import HERE, Aim, Credential, Origin
-from tests.doors.rights import ACTIONS, BOX, MESSAGE, OPERATION, RIGHTS
+from tests.doors.rights import ACTIONS, BOX, MESSAGE, OPERATION, RIGHTS, UNDO
 from tests.doors.verdicts import NONSENSE, Verdict
 
 #: Who answers: HTTP before any message is read, or the tool.
@@ -40,6 +40,8 @@ class Row:
     @property
     def name(self) -> str:
         """The tool, and the bulk action or the mailbox where it takes one."""
+        if self.tool == "preview_send" and self.arguments:
+            return f"{self.tool} of a forward"
         given = self.action or ("in a mailbox" if self.tool in _WITH_AND_WITHOUT and "accountId" in self.call else "")
         return f"{self.tool} {given}".rstrip()
 
@@ -73,11 +75,13 @@ ROWS: tuple[Row, ...] = (
     Row("get_email_body",         f"GET {MESSAGE}/body"),
     Row("get_thread",             f"GET {BOX}/threads/{{threadId}}"),
     Row("download_attachment",    f"POST {MESSAGE}/attachments/{{attachmentId}}/download-link"),
+    Row("create_upload_link",     "POST /uploads/links"),
     Row("create_draft",           f"POST {BOX}/drafts"),
     Row("get_draft",              f"GET {BOX}/drafts/{{draftId}}"),
     Row("update_draft",           f"PUT {BOX}/drafts/{{draftId}}"),
     Row("delete_draft",           f"DELETE {BOX}/drafts/{{draftId}}"),
     Row("preview_send",           f"POST {BOX}/send/preview"),
+    Row("preview_send",           f"POST {MESSAGE}/forward/preview", {"messageId": "m"}),
     Row("send_email",             f"POST {BOX}/send", {"idempotencyKey": "k"}),
     Row("forward_email",          f"POST {MESSAGE}/forward", {"idempotencyKey": "k"}),
     Row("get_delivery_operation", f"GET {OPERATION}"),
@@ -86,6 +90,7 @@ ROWS: tuple[Row, ...] = (
     Row("list_approvals",         "GET /me/approvals"),
     Row("list_changes",           "GET /events"),
     *_actions(),
+    Row("undo_action",            UNDO),
 )
 # fmt: on
 

@@ -132,6 +132,7 @@ MEMBER, KEY = "/admin/members/{memberId}", "/admin/api-keys/{keyId}"
 WEBHOOK, APPROVAL = "/webhooks/{webhookId}", "/approvals/{approvalId}"
 POLICY, KEY_POLICY = f"{BOX}/sending-policy", "/me/api-keys/{keyId}/sending-policy"
 ACTIONS = f"POST {BOX}/messages/actions"
+UNDO = f"POST {BOX}/messages/actions/undo"
 HTTPS, THERE, NO_ADMIN = Guard.HTTPS, Guard.MEMBER, Guard.NO_ADMIN_BY_KEY
 #: C 3 "admin S", C 4 "go through the running instance ... as the local operator".
 OPERATED = (Guard.HTTPS, Guard.ADMIN, Guard.OR_OPERATOR)
@@ -222,6 +223,11 @@ RIGHTS: tuple[Right, ...] = (
     credential(f"GET {MESSAGE}/attachments/{{attachmentId}}", READ),
     credential(f"POST {MESSAGE}/attachments/{{attachmentId}}/download-link", READ),
     everybody("GET /downloads/{token}"),                  # C 3: the token
+    credential("POST /uploads", DRAFTS, SEND),            # C 7: K (mail.drafts or mail.send)
+    credential("POST /uploads/links", DRAFTS, SEND),
+    everybody("PUT /uploads/links/{token}"),              # C 7: the link
+    credential("GET /uploads/{uploadId}", DRAFTS, SEND),
+    credential("DELETE /uploads/{uploadId}", DRAFTS, SEND),
     credential(f"GET {BOX}/threads/{{threadId}}", READ),
     credential(f"GET {BOX}/drafts", READ),
     credential(f"GET {BOX}/drafts/{{draftId}}", READ),
@@ -229,6 +235,7 @@ RIGHTS: tuple[Right, ...] = (
     credential(f"PUT {BOX}/drafts/{{draftId}}", DRAFTS),
     credential(f"DELETE {BOX}/drafts/{{draftId}}", DRAFTS),
     credential(f"POST {BOX}/send/preview", DRAFTS, SEND),
+    credential(f"POST {BOX}/messages/{{messageId}}/forward/preview", DRAFTS, SEND),
     credential(f"POST {BOX}/send", SEND),
     credential(f"POST {MESSAGE}/forward", SEND),
     credential(f"GET {BOX}/scheduled", READ),
@@ -247,6 +254,8 @@ RIGHTS: tuple[Right, ...] = (
     action("archive", ORGANIZE), action("move", ORGANIZE),
     action("addLabels", ORGANIZE), action("removeLabels", ORGANIZE),
     action("trash", TRASH), action("untrash", TRASH), action("delete", DELETE),
+    # C 7: "what the action needs"; which action that is, the token tells.
+    credential(UNDO, ORGANIZE, TRASH),
 
     # C 3: "admin S"; C 4: `backup create|list|verify` go through the running instance as the local operator. What a
     # backup holds leaves the computer with an administrator only.

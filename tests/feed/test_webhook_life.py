@@ -3,6 +3,7 @@ is sent, rotation, trims, members who are suspended, and stopping.
 """
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -296,3 +297,52 @@ def test_twenty_that_hang_hold_up_nobody(rig: Rig) -> None:
         # The first events take a second or two, while every target is unknown.
         assert delays[len(delays) // 2] < 0.2
         assert delays[-1] < 4
+
+
+def test_time_in_which_nothing_was_tried_disables_nothing(rig: Rig) -> None:
+    with Target("fails", REFUSING["fails"]) as target:
+        hook = rig.add(target)
+        rig.happen()
+        rig.until(lambda: rig.get(hook).failures == 1)
+        rig.appliance.stop()
+        rig.clock.advance(4 * 86_400)
+        rig.open()
+        rig.until(lambda: rig.get(hook).failures == 2)
+        assert rig.get(hook).shown.status == "active"
+
+
+def test_what_was_deleted_while_its_event_was_read_sends_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Target("good", GOOD) as target:
+        hook, other = rig.add(target), rig.add(target)
+        sender = rig.appliance.webhook_sender
+        find_next, is_read, goes_on = sender._find_next, threading.Event(), threading.Event()
+
+        def slow(webhook: StoredWebhook) -> object:
+            found = find_next(webhook)
+            if found is not None and webhook.shown.id == hook:
+                is_read.set()
+                goes_on.wait(10)
+            return found
+
+        monkeypatch.setattr(sender, "_find_next", slow)
+        rig.happen()
+        assert is_read.wait(10)
+        with rig.store.database.transaction(durable=True):
+            rig.store.webhooks.delete(hook)
+        sender.begin_anew(hook)
+        goes_on.set()
+        rig.until(lambda: len(target.got) == 1)
+        rig.happen()
+        rig.until(lambda: len(rig.attempts(other)) == 2)
+        assert len(target.got) == 2
+
+
+def test_a_change_of_a_disabled_webhook_leaves_its_warning(rig: Rig) -> None:
+    with Target("gone", answers(b"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n")) as target:
+        hook = rig.add(target)
+        rig.happen()
+        rig.until(lambda: rig.get(hook).shown.status == "disabled")
+        rig.change(hook, target.url, "disabled")
+        assert rig.get(hook).failures > 0
+        rig.change(hook, target.url, "active")
+        assert rig.get(hook).failures == 0

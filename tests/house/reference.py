@@ -161,11 +161,11 @@ import urllib.request
 
 
 def call(method, path, body=None, headers=None):
-    """Send a request and return the decoded answer."""
+    """Send a request and return the decoded answer. A body of bytes is sent as it is."""
     request = urllib.request.Request(
         "http://127.0.0.1:8025/api/v1" + path,
         method=method,
-        data=None if body is None else json.dumps(body).encode(),
+        data=body if body is None or isinstance(body, bytes) else json.dumps(body).encode(),
         headers={
             "Authorization": "Bearer " + os.environ["TOKEN"],
             "Content-Type": "application/json",
@@ -183,6 +183,8 @@ print(call("GET", "/accounts"))
 ## Conventions
 
 '''
+#: The file that examples upload.
+_FILE = "drawing.pdf"
 _METHODS = ("get", "post", "put", "patch", "delete")
 _PREFIX = "/api/v1"
 _OBJECTS = "Fields marked with * are always present in an answer, and required in a request."
@@ -295,10 +297,11 @@ class HttpApi:
         if operation.get("parameters"):
             text += self._parameters(operation["parameters"]) + "\n"
         if (body := operation.get("requestBody")) is not None:
-            content = body["content"]["application/json"]
+            content = body["content"].get("application/json")
             required = "" if body.get("required") else " (optional)"
             more = " " + body["description"] if body.get("description") else ""
-            text += _fill(f"**Body**{required}: {self._kind(content['schema'])}.{more}", "") + "\n\n"
+            kind = "" if content is None else f" {self._kind(content['schema'])}."
+            text += _fill(f"**Body**{required}:{kind}{more}", "") + "\n\n"
         text += self._answer(operation["responses"]) + "\n"
         return text + self._examples(method, path, operation)
 
@@ -336,7 +339,8 @@ class HttpApi:
         }
         body = None
         if (request := operation.get("requestBody")) is not None:
-            body = self._example(request["content"]["application/json"])
+            is_file = "application/json" not in request["content"]
+            body = _FILE if is_file else self._example(request["content"]["application/json"])
         address = re.sub(r"{(\w+)}", lambda found: str(wanted[found[1]]), path)
         in_query = [
             name
@@ -356,12 +360,15 @@ class HttpApi:
         return text
 
     def _curl(self, method: str, address: str, body: Any, headers: Mapping[str, str], *, credential: bool) -> str:
-        parts = ["curl -s" + (f" -X {method.upper()}" if method != ("post" if body is not None else "get") else "")]
+        usual = "put" if body is _FILE else "post" if body is not None else "get"
+        parts = ["curl -s" + (f" -X {method.upper()}" if method not in (usual, "post" * (body is _FILE)) else "")]
         parts[0] += f' "http://127.0.0.1:8025{address.replace("ACCOUNT", "$ACCOUNT")}"'
         if credential:
             parts.append('-H "Authorization: Bearer $TOKEN"')
         parts += [f'-H "{name}: {value}"' for name, value in headers.items()]
-        if body is not None:
+        if body is _FILE:
+            parts.append(f"--data-binary @{_FILE}" if method == "post" else f"-T {_FILE}")
+        elif body is not None:
             parts.append('-H "Content-Type: application/json"')
             shown = json.dumps(body, ensure_ascii=False)
             shown = shown if len(shown) < 90 else json.dumps(body, indent=2, ensure_ascii=False).replace("\n", "\n    ")
@@ -371,7 +378,9 @@ class HttpApi:
     def _python(self, method: str, address: str, body: Any, headers: Mapping[str, str]) -> str:
         path = f'f"{address.replace("ACCOUNT", "{account}")}"' if "ACCOUNT" in address else json.dumps(address)
         parts = [json.dumps(method.upper()), path]
-        if body is not None:
+        if body is _FILE:
+            parts.append(f'open("{_FILE}", "rb").read()')
+        elif body is not None:
             parts.append(_python_value(body))
         if headers:
             parts.append(("" if body is not None else "headers=") + _python_value(dict(headers)))

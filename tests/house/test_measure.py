@@ -46,6 +46,7 @@ SAME_NOUN = {
     "stdio",
     "store",
     "tokens",
+    "undo",
     "webhooks",
 }
 

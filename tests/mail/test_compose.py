@@ -256,7 +256,7 @@ def test_only_html_gets_a_text_made_from_it(text: str | None) -> None:
 def test_a_file_is_called_on_the_wire_what_the_preview_calls_it(given: str, mime_type: str, name: str) -> None:
     composed = made(outgoing(attachments=(file(given, b"\xff", mime_type),)))
     assert [filename(part) for part in leaves(email.message_from_bytes(composed.wire.read()))][1:] == [name]
-    assert [each.filename for each in preview_of("acc_1", composed).attachments] == [name]
+    assert [each.filename for each in preview_of("acc_1", composed, "").attachments] == [name]
 
 
 def test_an_inline_image_has_its_content_id() -> None:

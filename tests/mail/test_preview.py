@@ -16,7 +16,7 @@ ALICE = Address(email="alice@example.com", name="Alice")
 
 def preview(**fields: object) -> SendPreview:
     message = OutgoingMessage(**({"sender": ALICE} | fields))  # type: ignore[arg-type]
-    return preview_of("acc_1", compose(message, message_id=MESSAGE_ID, date=DATE))
+    return preview_of("acc_1", compose(message, message_id=MESSAGE_ID, date=DATE), "5f1d")
 
 
 def test_everything_that_would_go_out() -> None:
@@ -35,6 +35,7 @@ def test_everything_that_would_go_out() -> None:
         attachments=(PreviewedAttachment(filename="ü.pdf", mime_type="application/pdf", size_bytes=4),),
         body_text_chars=5,
         body_html_chars=8,
+        preview_digest="5f1d",
     )
 
 

@@ -10,20 +10,23 @@ from pathlib import Path
 from mailbox_appliance.events import Events, FolderWritten
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.parse import parse_message
-from mailbox_appliance.mailbox import actions
+from mailbox_appliance.mailbox import actions, undo
 from mailbox_appliance.mailbox.bulk import Action, MessageAction
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.model.accounts import Connection, Endpoint
 from mailbox_appliance.model.messages import MessageActionResult
-from mailbox_appliance.model.sync import MirroredFolder
+from mailbox_appliance.model.sync import FlagChange, MirroredFolder, StateChange
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.settings import load
+from mailbox_appliance.store.mailbox_writer import to_sighting
 from mailbox_appliance.store.store import Store
 from tests.servers.dovecot import MailServer
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.mailboxes import PASSWORD
 
+#: A bulk action, and what it changed.
+Done = tuple[Action, tuple[StateChange, ...]]
 WHEN = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
 
@@ -79,6 +82,24 @@ class Rig:
                 self._take_in(folder)
                 self.store.folders.set_state(folder.number, state)
 
+    def follow(self) -> None:
+        """Mirror what another client has changed at the server: flags, moved and deleted messages, folders."""
+        writer, listed = self.store.mailbox_writer, self.direct.list_folders()
+        folders = self.store.folders.replace(self.account_id, listed, folder_roles.assign_roles(listed, {}))
+        for folder in folders:
+            self.direct.examine(folder.path)
+            flags, known = self.direct.fetch_flags(), writer.load_flags(folder.number)
+            writer.detach(folder.number, known.keys() - flags.keys())
+            writer.change_flags(folder.number, [FlagChange(uid, flags[uid]) for uid in flags if uid in known])
+        for folder in folders:
+            state = self.direct.examine(folder.path)
+            new = sorted(self.direct.fetch_flags().keys() - writer.load_flags(folder.number).keys())
+            pairs = [(message, parse_message(message.source)) for message in self.direct.fetch_messages(new)]
+            writer.reattach(folder, [to_sighting(*pair) for pair in pairs])
+            writer.add(folder, pairs)
+            self.store.folders.set_state(folder.number, state)
+        writer.purge_gone(self.account_id)
+
     def _take_in(self, folder: MirroredFolder) -> None:
         new = sorted(set(self.direct.fetch_flags()) - self.store.mailbox_writer.load_flags(folder.number).keys())
         self.store.mailbox_writer.add(
@@ -91,7 +112,15 @@ class Rig:
         """Run a bulk action."""
         target = None if folder is None else self.store.folders.find(self.account_id, folder)
         wanted = MessageAction(action, tuple(ids), target, tuple(labels.split()))
-        return actions.perform(self.connections, self.store, self.events, self.account_id, wanted)
+        outcomes = actions.perform(self.connections, self.store, self.events, self.account_id, wanted)
+        self.done: Done = wanted.action, outcomes.changes()
+        return outcomes.result()
+
+    def undo(self, done: Done | None = None) -> MessageActionResult:
+        """Undo a bulk action; by default the last one."""
+        action, changes = done or self.done
+        wanted = MessageAction(action, tuple(each for change in changes for each in change.message_ids))
+        return undo.undo(self.connections, self.store, self.events, self.account_id, wanted, changes).result()
 
     def at_server(self, folder: str = "INBOX") -> dict[str, frozenset[str]]:
         """Return the flags by subject of the messages in a folder of the server."""

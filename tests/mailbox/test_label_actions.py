@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.gmail import Gmail
-from tests.servers.labeled_desk import LabeledDesk
+from tests.servers.labeled_desk import Kept, LabeledDesk
 
 ALL, SPAM, TRASH = "[Gmail]/All Mail", "[Gmail]/Spam", "[Gmail]/Trash"
 
@@ -82,6 +82,38 @@ def test_what_an_action_does(
     desk.wait_until_same()
     assert [desk.id(subject) for subject in ("one", "two") if after is not None] == (ids if after is not None else [])
     assert desk.box.expunged_in_all_mail == 0
+
+
+@pytest.mark.parametrize(("action", "asked", "before", "place", "after", "then"), ACTIONS)
+def test_what_an_undo_restores(
+    desk: LabeledDesk, action: str, asked: dict[str, object], before: str, place: str, after: str | None, then: str
+) -> None:
+    ids = desk.bring("one", "two", labels=before, place=place)
+    was, _ = desk.at_gmail()
+    done = desk.ask("POST", "/messages/actions", {"action": action, "messageIds": ids, **asked}).body
+    now, _ = desk.at_gmail()
+    if action == "delete" or _states(was) == _states(now):
+        assert "undo" not in done
+        return
+    undone = desk.ask("POST", "/messages/actions/undo", {"token": done["undo"]["token"]}).data
+    assert undone == {"action": "undo", "succeededIds": ids, "failed": [], "uncertainIds": []}
+    assert _states(desk.at_gmail()[0]) == _states(was)
+    desk.wait_until_same()
+    assert [desk.id("one"), desk.id("two")] == ids
+
+
+def _states(kept: dict[str, Kept]) -> dict[str, tuple[str, frozenset[str]]]:
+    """Return the folder, flags and labels of each message."""
+    return {name: (folder, flags) for name, (folder, _, flags, _) in kept.items()}
+
+
+def test_a_label_that_another_client_changed_since(desk: LabeledDesk) -> None:
+    one, two = desk.bring("one", "two", labels="\\Inbox Work")
+    token = desk.ask("POST", "/messages/actions", {"action": "trash", "messageIds": [one, two]}).body["undo"]["token"]
+    desk.act("untrash", [one])
+    undone = desk.ask("POST", "/messages/actions/undo", {"token": token}).data
+    assert (undone["succeededIds"], undone["failed"]) == ([two], [{"messageId": one, "code": "changed"}])
+    desk.wait_until_same()
 
 
 def test_what_was_done_is_read_at_once(desk: LabeledDesk) -> None:

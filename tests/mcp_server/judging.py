@@ -28,6 +28,7 @@ HINTS: dict[str, Mapping[str, bool]] = {
     "get_email_body": READS,
     "get_thread": READS,
     "download_attachment": READS,
+    "create_upload_link": MAKES,
     "create_draft": MAKES,
     "get_draft": READS,
     "update_draft": DESTROYS,
@@ -39,6 +40,7 @@ HINTS: dict[str, Mapping[str, bool]] = {
     "list_scheduled_emails": READS,
     "cancel_scheduled_email": TAKES_BACK,
     "modify_emails": DESTROYS,
+    "undo_action": TAKES_BACK,
     "list_changes": READS,
     "get_status": READS,
 }

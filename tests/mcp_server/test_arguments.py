@@ -298,6 +298,7 @@ NEEDED = {
     "forward_email": ["accountId", "messageId", "idempotencyKey", "to"],
     "cancel_scheduled_email": ["accountId", "scheduleId"],
     "modify_emails": ["accountId", "messageIds", "action"],
+    "undo_action": ["accountId", "token"],
     "list_changes": [],
     "get_status": [],
 }
@@ -341,7 +342,9 @@ def test_who_sends_may_name_a_draft_or_write_a_message() -> None:
     fields = set(BY_NAME["send_email"].input()["properties"])
     assert {"draftId", "sendAt", "body", "to", "cc", "bcc", "replyToMessageId", "attachments"} <= fields
     previewed = BY_NAME["preview_send"].input()["properties"]
-    assert fields - {"idempotencyKey"} == set(previewed) - {"listOffset"}
+    of_forwards = {"messageId", "comment", "includeAttachments"}
+    assert fields - {"idempotencyKey", "previewDigest"} == set(previewed) - {"listOffset"} - of_forwards
+    assert of_forwards | {"previewDigest"} <= set(BY_NAME["forward_email"].input()["properties"])
 
 
 def test_all_there_is_to_be_told_beforehand_is_bounded() -> None:

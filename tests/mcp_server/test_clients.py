@@ -60,6 +60,7 @@ def test_a_client_that_asks_first_is_told_the_current_version(stage: Stage, way:
 
 READING = {name for name, hints in HINTS.items() if hints["readOnlyHint"]} - {"preview_send"}
 WRITING: dict[str, dict[str, Any]] = {
+    "create_upload_link": {},
     "create_draft": {"body": {"text": "a"}},
     "update_draft": {"draftId": "msg_1", "body": {"text": "a"}},
     "delete_draft": {"draftId": "msg_1"},
@@ -68,14 +69,17 @@ WRITING: dict[str, dict[str, Any]] = {
     "forward_email": {"messageId": "msg_1", "to": [{"email": "a@example.test"}], "idempotencyKey": "k"},
     "cancel_scheduled_email": {"scheduleId": "sch_1"},
     "modify_emails": {"messageIds": ["msg_1"], "action": "markRead"},
+    "undo_action": {"token": "mbxu_1"},
 }
 #: The tools listed for a key with these capabilities.
 SHOWN: dict[tuple[str, ...], set[str]] = {
     ("mail.read",): READING,
-    ("mail.drafts",): {"create_draft", "update_draft", "delete_draft", "preview_send"},
-    ("mail.send",): {"preview_send", "send_email", "forward_email", "cancel_scheduled_email"},
-    ("mail.organize",): {"modify_emails"},
-    ("mail.trash", "mail.delete"): {"modify_emails"},
+    ("mail.drafts",): {"create_upload_link", "create_draft", "update_draft", "delete_draft", "preview_send"},
+    ("mail.send",): {
+        *("create_upload_link", "preview_send", "send_email", "forward_email", "cancel_scheduled_email"),
+    },
+    ("mail.organize",): {"modify_emails", "undo_action"},
+    ("mail.trash", "mail.delete"): {"modify_emails", "undo_action"},
     ("admin.audit",): set(),
 }
 
@@ -104,7 +108,13 @@ def test_a_key_for_one_mailbox(stage: Stage) -> None:
     with stage.http(stage.key(permissionProfile="full", accounts=[own]), CURRENT) as assistant:
         assert [mailbox["id"] for mailbox in data_of(assistant.call("list_accounts", {}))] == [own]
         assert data_of(assistant.call("list_folders", {"accountId": own}))
-        for name, arguments in {**WRITING, "list_folders": {}, "list_emails": {}, "list_scheduled_emails": {}}.items():
+        in_mailboxes = {name: arguments for name, arguments in WRITING.items() if name != "create_upload_link"}
+        for name, arguments in {
+            **in_mailboxes,
+            "list_folders": {},
+            "list_emails": {},
+            "list_scheduled_emails": {},
+        }.items():
             assert code_of(assistant.call(name, {"accountId": other, **arguments})) == "not_found", name
 
 

@@ -345,12 +345,19 @@ def test_a_key_is_told_of_the_tools_that_it_may_use(library: Library) -> None:
     member = library.client.member["id"]
     reading = {
         "list_accounts list_folders list_labels list_emails search_emails get_email get_email_body get_thread",
-        "download_attachment get_draft get_delivery_operation list_scheduled_emails get_status",
+        "download_attachment get_draft get_delivery_operation list_scheduled_emails list_changes get_status",
     }
     read_only = {name for line in reading for name in line.split()}
-    read_write = read_only | {"create_draft", "update_draft", "delete_draft", "preview_send", "modify_emails"}
+    read_write = read_only | {
+        "create_draft",
+        "update_draft",
+        "delete_draft",
+        "preview_send",
+        "modify_emails",
+        "undo_action",
+    }
     full = read_write | {"send_email", "forward_email", "cancel_scheduled_email"}
-    assert len(full) == 21
+    assert len(full) == 24
     for (profile, capabilities), wanted in zip(PROFILES.items(), (read_only, read_write, full), strict=True):
         _, token = add_key(library.appliance, member, *capabilities)
         assert _listed(library, token) == wanted, profile

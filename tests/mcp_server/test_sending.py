@@ -388,6 +388,23 @@ def test_bulk_actions_say_what_became_of_each(office: Office) -> None:
     assert not set(ids) & {item["id"] for item in office.call("list_emails", folder="inbox", limit=100)["items"]}
 
 
+def test_a_bulk_action_is_undone_by_its_token(office: Office) -> None:
+    ids = office.receive(_letter("One"), _letter("Two"))
+    shown = office.tools.shown("modify_emails", accountId=office.account, messageIds=ids, action="trash")
+    offer = shown.structured["undo"]
+    assert f"To undo it, call undo_action with token {offer['token']} before {offer['expiresAt']}." in shown.text
+    office.call("modify_emails", messageIds=ids[:1], action="star")
+    data, told = office.told("undo_action", token_=offer["token"])
+    assert data == {
+        "action": "undo",
+        "succeededIds": ids[1:],
+        "failed": [{"messageId": ids[0], "code": "changed"}],
+        "uncertainIds": [],
+    }
+    assert "The code `changed` means that somebody has changed the message since." in told
+    assert office.error("undo_action", token_=offer["token"])["code"] == "conflict"
+
+
 def test_ids_that_failed_are_shown_before_those_that_succeeded(office: Office) -> None:
     ids = office.receive(_letter("One"))
     unknown = [f"msg_{number}_{'x' * 300}" for number in range(60)]

@@ -27,6 +27,7 @@ TABLE = (
     ("get_email_body", f"GET {MESSAGE}/body", "R I"),
     ("get_thread", "GET /accounts/{accountId}/threads/{threadId}", "R I"),
     ("download_attachment", f"POST {MESSAGE}/attachments/{{attachmentId}}/download-link", "R I"),
+    ("create_upload_link", "POST /uploads/links", ""),
     ("create_draft", "POST /accounts/{accountId}/drafts", ""),
     ("get_draft", "GET /accounts/{accountId}/drafts/{draftId}", "R I"),
     ("update_draft", "PUT /accounts/{accountId}/drafts/{draftId}", "D I"),
@@ -39,11 +40,13 @@ TABLE = (
     ("cancel_scheduled_email", "DELETE /accounts/{accountId}/scheduled/{scheduleId}", "I"),
     ("list_approvals", "GET /me/approvals", "R I"),
     ("modify_emails", "POST /accounts/{accountId}/messages/actions", "D I"),
+    ("undo_action", "POST /accounts/{accountId}/messages/actions/undo", "I"),
     ("list_changes", "GET /events", "R I"),
     ("get_status", "GET /status", "R I"),
 )
 #: Capabilities that a caller needs to see a tool.
 NEEDS = {
+    "create_upload_link": {"mail.drafts", "mail.send"},
     "create_draft": {"mail.drafts"},
     "update_draft": {"mail.drafts"},
     "delete_draft": {"mail.drafts"},
@@ -53,6 +56,7 @@ NEEDS = {
     "cancel_scheduled_email": {"mail.send"},
     "list_approvals": {"mail.send"},
     "modify_emails": {"mail.organize", "mail.trash", "mail.delete"},
+    "undo_action": {"mail.organize", "mail.trash"},
 }
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 
@@ -91,7 +95,8 @@ def test_a_tool_says_in_few_words_what_it_is(tool: Tool) -> None:
 @every_tool
 def test_a_tool_is_described_by_a_sentence_that_begins_with_a_verb(tool: Tool) -> None:
     first = tool.help.partition(" ")[0]
-    assert first in {"List", "Search", "Get", "Save", "Replace", "Delete", "Show", "Send", "Forward", "Cancel", "Apply"}
+    verbs = "List Search Get Save Replace Delete Show Send Forward Cancel Apply Undo Create"
+    assert first in verbs.split()
     assert len(tool.title.split()) <= 6
 
 

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from tests.checked_client import CheckedClient
+from mailbox_appliance.model.sync import MessageState, StateChange
+from tests.checked_client import Answer, CheckedClient
 from tests.operations.connected import ConnectedMailbox
-from tests.operations.filled import FilledMailbox, add_key, letter
+from tests.operations.filled import FilledMailbox, add_key, add_member, letter
 from tests.servers.dovecot import MailServer
 
 
@@ -106,3 +107,114 @@ def test_the_next_answer_shows_it(checked_client: CheckedClient, mail_server: Ma
     assert mailbox.act("delete", one, two).data["succeededIds"] == [one, two]
     assert mailbox.ask("GET", f"/messages/{one}").refusal == (404, "not_found")
     assert [len(mail_server.messages(mailbox.user, folder)) for folder in ("INBOX", "Archive", "Drafts")] == [0, 0, 0]
+
+
+# --- undo ---
+
+
+def undo(mailbox: ConnectedMailbox, token: str, by: str | None = None) -> Answer:
+    return mailbox.ask("POST", "/messages/actions/undo", {"token": token}, token=by)
+
+
+def test_an_action_is_undone_once(checked_client: CheckedClient, mail_server: MailServer) -> None:
+    mailbox = ConnectedMailbox(checked_client, mail_server)
+    two, one = mailbox.deliver(letter("one", number=1), letter("two", number=2))
+    answer = mailbox.act("archive", one, two)
+    offer = answer.body["undo"]
+    assert offer.keys() == {"token", "expiresAt"}
+    assert undo(mailbox, offer["token"]).data == {
+        "action": "undo",
+        "succeededIds": [one, two],
+        "failed": [],
+        "uncertainIds": [],
+    }
+    assert [item["id"] for item in mailbox.list("inbox")] == [two, one]
+    again = undo(mailbox, offer["token"])
+    assert (again.refusal, "already used" in again.message) == ((409, "conflict"), True)
+    assert undo(mailbox, "mbxu_unknown").refusal == (404, "not_found")
+
+
+def test_what_changed_nothing_cannot_be_undone(checked_client: CheckedClient, mail_server: MailServer) -> None:
+    mailbox = ConnectedMailbox(checked_client, mail_server)
+    (one,) = mailbox.deliver(letter("one"), flags="\\Seen")
+    assert "undo" not in mailbox.act("markRead", one).body
+    assert "undo" not in mailbox.act("star", "msg_unknown").body
+    assert "undo" not in mailbox.act("delete", one).body
+
+
+def test_what_was_changed_since_is_named(checked_client: CheckedClient, mail_server: MailServer) -> None:
+    mailbox = ConnectedMailbox(checked_client, mail_server)
+    two, one = mailbox.deliver(letter("one", number=1), letter("two", number=2))
+    token = mailbox.act("addLabels", one, two, labels=["todo"]).body["undo"]["token"]
+    mailbox.act("star", one)
+    data = undo(mailbox, token).data
+    assert (data["succeededIds"], data["failed"]) == ([two], [{"messageId": one, "code": "changed"}])
+    assert mailbox.ask("GET", f"/messages/{one}").data["labels"] == ["todo"]
+
+
+def test_an_undo_needs_what_the_action_needs(checked_client: CheckedClient, mail_server: MailServer) -> None:
+    mailbox = ConnectedMailbox(checked_client, mail_server)
+    appliance, ada = checked_client.appliance, checked_client.member["id"]
+    (one,) = mailbox.deliver(letter("one"))
+    _, organizer = add_key(appliance, ada, "mail.organize")
+    _, reader = add_key(appliance, ada, "mail.read")
+    _, elsewhere = add_key(appliance, ada, "mail.trash", accounts=["acc_other"])
+    token = mailbox.act("trash", one).body["undo"]["token"]
+    for by, refusal in (
+        (organizer, (403, "permission_denied")),
+        (reader, (403, "permission_denied")),
+        (elsewhere, (404, "not_found")),
+    ):
+        assert undo(mailbox, token, by).refusal == refusal
+    _, stranger = add_key(appliance, add_member(appliance, "eve"), "mail.trash")
+    assert undo(mailbox, token, stranger).refusal == (404, "not_found")
+    with appliance.store.database.transaction():
+        appliance.store.accounts.set_access(mailbox.id, shared_with_all=True, member_ids=[])
+    assert undo(mailbox, token, stranger).refusal == (404, "not_found")
+    _, trasher = add_key(appliance, ada, "mail.trash")
+    assert undo(mailbox, token, trasher).data["succeededIds"] == [one]
+
+
+def test_a_token_of_another_mailbox(checked_client: CheckedClient, mail_server: MailServer) -> None:
+    mailbox, other = (ConnectedMailbox(checked_client, mail_server) for _ in range(2))
+    (one,) = mailbox.deliver(letter("one"))
+    token = mailbox.act("star", one).body["undo"]["token"]
+    assert undo(other, token).refusal == (404, "not_found")
+    assert undo(mailbox, token).data["succeededIds"] == [one]
+
+
+def test_a_token_stays_valid_while_the_server_is_away(checked_client: CheckedClient, mail_server: MailServer) -> None:
+    mailbox = ConnectedMailbox(checked_client, mail_server)
+    (one,) = mailbox.deliver(letter("one"))
+    token = mailbox.act("star", one).body["undo"]["token"]
+    appliance = checked_client.appliance
+    with appliance.io_slot(), appliance.io_slot(), appliance.io_slot(), appliance.io_slot():
+        assert undo(mailbox, token).refusal == (503, "provider_unavailable")
+    assert undo(mailbox, token).data["succeededIds"] == [one]
+
+
+WRONG_UNDOS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({}, "/token"),
+    ({"token": ""}, "/token"),
+    ({"token": None}, "/token"),
+    ({"token": "x" * 201}, "/token"),
+    ({"token": "x", "action": "star"}, "/action"),
+)
+
+
+def test_an_undo_that_is_asked_for_in_a_wrong_way(checked_client: CheckedClient, filled: FilledMailbox) -> None:
+    for body, place in WRONG_UNDOS:
+        answer = checked_client.ask("POST", f"{path(filled)}/undo", body)
+        assert (answer.refusal, answer.places) == ((400, "invalid_request"), [place]), body
+
+
+def test_a_token_stays_valid_if_nothing_was_restored(checked_client: CheckedClient, filled: FilledMailbox) -> None:
+    store, ada = checked_client.appliance.store, checked_client.member["id"]
+    (one,) = filled.deliver(letter("one"))
+    folder = store.mailbox_writer.locate(filled.id, [one])[one].folder.id
+    states = MessageState(folder, frozenset()), MessageState(folder, frozenset({"\\Flagged"}))
+    token = store.undo.add(filled.id, ada, "star", [StateChange(*states, (one,))]).token
+    for _ in range(2):
+        answer = checked_client.ask("POST", f"{path(filled)}/undo", {"token": token})
+        assert (answer.refusal, answer.places) == ((503, "provider_unavailable"), ["imap"])
+    assert not store.undo.get(token, filled.id, ada).is_used

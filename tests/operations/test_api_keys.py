@@ -229,6 +229,7 @@ def test_what_happens_to_keys_is_audited_and_no_token_is(people: People, timed: 
     assert audited(timed) == [
         ("api_key.create", cid, "api_key", key_id, cid, "success"),
         ("api_key.update", ada, "api_key", key_id, cid, "success"),
+        ("api_key.update", ada, "api_key", key_id, cid, "success"),
         ("api_key.revoke", ada, "api_key", key_id, cid, "success"),
         ("api_key.create", cid, "api_key", own, cid, "success"),
         ("api_key.revoke", cid, "api_key", own, cid, "success"),

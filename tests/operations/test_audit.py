@@ -268,7 +268,7 @@ def test_a_member_is_told_what_others_did_to_them(
 #: what an administrator did that concerns a member -> what the member is told
 TOLD = [
     ("api_key.create",      "created an API key for you"),
-    ("api_key.update",      "changed an API key of yours"),
+    ("api_key.update",      "changed the permissions of an API key of yours"),
     ("api_key.revoke",      "revoked an API key of yours"),
     ("account.access",      "changed who has access to a mailbox of yours"),
     ("account.create",      "connected a mailbox for you"),

@@ -23,7 +23,8 @@ def given_to(people: People, owner: CheckedClient, token: str | None = None, *ca
 def test_who_saw_a_token_is_not_forgotten_by_the_keys_that_it_makes(people: People) -> None:
     key_id, token = given_to(people, people.ada)
     for _ in range(3):  # each makes the next one
-        assert people.change(key_id, permissionProfile="full").refusal == NO, "its owner asks"
+        _, full = people.make(people.ada, permissionProfile="full", supplementalCapabilities=KEYS)
+        assert people.change(key_id, full, permissionProfile="full").refusal == NO, "its owner's key asks"
         key_id, token = given_to(people, people.ada, token)
     people.update(people.bea, role="member")
     assert people.ada.ask("GET", ALL, token=token).refusal == GONE
@@ -113,11 +114,10 @@ def test_with_the_role_of_its_maker_a_key_is_revoked(people: People, timed: Appl
 
 
 def test_what_such_a_key_asked_for_is_not_sent_without_its_maker(people: People) -> None:
-    """As if it had been given mail rights, which it never is."""
+    """A session gave it mail rights."""
     key_id, _ = given_to(people, people.ada)
     store = people.appliance.store
-    with store.database.transaction(durable=True):
-        store.database.change("UPDATE api_keys SET capabilities = '[\"mail.send\"]' WHERE id = ?", (key_id,))
+    assert people.change(key_id, customCapabilities=["mail.send"]).status == 200
     asked = (store, people.adas.id, key_id, people.ada.member["id"])
     assert may_send_now(*asked)
     people.update(people.bea, role="member")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mailbox_appliance.mail.provenance import FIRST_TIME
 from mailbox_appliance.operations.decoding import encode_cursor
 from tests.checked_client import CheckedClient
 from tests.message_shape import check_messages
@@ -203,7 +204,7 @@ def test_a_whole_message(checked_client: CheckedClient, filled: FilledMailbox) -
         "logo@example.test",
     )
     assert not {"draftId", "bcc", "searchContext"} & message.keys()
-    assert answer.warnings == []
+    assert answer.warnings == [FIRST_TIME]
 
 
 # What a message of the network may look like.

@@ -10,7 +10,7 @@ import pytest
 from mailbox_appliance.mail.large import SplitAttachment
 from mailbox_appliance.remote import graph
 from mailbox_appliance.remote.errors import RemoteFault
-from mailbox_appliance.remote.graph import Graph, GraphResponse, Upload, attach_file, start_upload
+from mailbox_appliance.remote.graph import FileUpload, Graph, GraphResponse, attach_file, start_upload
 from mailbox_appliance.remote.net import https
 from mailbox_appliance.remote.providers import OUTLOOK, KnownProvider
 from tests.servers.graph import GraphServer
@@ -65,7 +65,7 @@ def drafted(graph: Graph) -> str:
 def uploaded(graph: Graph, draft: str, content: bytes) -> GraphResponse:
     """Begin, and send all of it."""
     upload = start_upload(graph, "good", draft, File(content))
-    assert isinstance(upload, Upload), upload
+    assert isinstance(upload, FileUpload), upload
     return upload.upload(File(content))
 
 
@@ -85,7 +85,7 @@ def test_a_large_file_goes_in_ranges_without_our_token(there: GraphServer) -> No
     graph = asking(there)
     draft = drafted(graph)
     upload = start_upload(graph, "good", draft, File(CONTENT, "a", "a@b"))
-    assert isinstance(upload, Upload)
+    assert isinstance(upload, FileUpload)
     assert "authtoken" not in repr(upload)
     assert upload.upload(File(CONTENT)) == GraphResponse(201)
     assert there.items[draft].files == [Added("a", "application/pdf", True, "a@b", CONTENT)]
@@ -127,7 +127,7 @@ def test_an_answer_that_makes_no_sense_is_a_fault(
 ) -> None:
     graph = asking(there)
     upload = start_upload(graph, "good", drafted(graph), File(CONTENT))
-    assert isinstance(upload, Upload)
+    assert isinstance(upload, FileUpload)
     asked = list[str]()
 
     def answer(method: str, *_: object) -> https.HttpsResponse:

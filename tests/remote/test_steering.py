@@ -316,7 +316,7 @@ else:
 
     LARGE = Large("a", "application/pdf", None, False, 3_000_000, None)  # type: ignore[arg-type]
 
-    def upload(world: Internet, url: str) -> remote_graph.Upload:
+    def upload(world: Internet, url: str) -> remote_graph.FileUpload:
         """An upload that leads to an address, as Graph says."""
         world.names._records.clear()
         world.names.add("graph.microsoft.com", "A", WEB)
@@ -325,7 +325,7 @@ else:
         world.web.put(place, session.encode(), 201)
         graph = Graph(BUILT_IN["outlook"], None, ca_file=world.ca_file, timeout=3)
         begun_upload = remote_graph.start_upload(graph, "an access token", "x", LARGE)
-        assert isinstance(begun_upload, remote_graph.Upload)
+        assert isinstance(begun_upload, remote_graph.FileUpload)
         return begun_upload
 
     UPLOAD = f"https://outlook.office.com/api/x('y')?authtoken={MARK}"

@@ -81,7 +81,11 @@ CHANGES: list[tuple[TrayState | None, TrayState, tuple[str, ...]]] = [
     (OFFLINE,                    lost(ADMIN, "ada@example.org"),        ("1 mailbox needs a new sign-in",)),
     # approvals: many new ones are one notification
     (MEMBER,                     replace(MEMBER, pending_approvals=1),  ("1 message waits for approval",)),
-    (replace(MEMBER, pending_approvals=1), replace(MEMBER, pending_approvals=4), ("3 messages wait for approval",)),
+    (replace(MEMBER, pending_approvals=1), replace(MEMBER, pending_approvals=4), ("4 messages wait for approval",)),
+    (replace(MEMBER, pending_approvals=1, newest_approval="apr_1"),
+     replace(MEMBER, pending_approvals=1, newest_approval="apr_2"),     ("1 message waits for approval",)),
+    (replace(MEMBER, pending_approvals=2, newest_approval="apr_2"),
+     replace(MEMBER, pending_approvals=1, newest_approval="apr_2"),     ()),
     (replace(MEMBER, pending_approvals=2), replace(MEMBER, pending_approvals=2), ()),
     (replace(MEMBER, pending_approvals=2), replace(MEMBER, pending_approvals=1), ()),
     (None,                       replace(MEMBER, pending_approvals=2),  ("2 messages wait for approval",)),

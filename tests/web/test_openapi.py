@@ -29,7 +29,7 @@ VERBS = (
     *("accept", "add", "apply", "approve", "cancel", "change", "check", "complete", "create", "delete", "discover"),
     *("dismiss", "download", "forward", "get", "handle", "invite", "list", "map", "preview", "reconnect", "redeem"),
     *("reject", "remove", "replay", "reset", "resolve", "restore", "revoke", "rotate", "send", "set", "sign", "start"),
-    *("stream", "test", "tighten", "update", "verify"),
+    *("stream", "test", "tighten", "undo", "update", "upload", "verify"),
 )
 SUMMARY_VERBS = ("assign", "connect", "find", "import", "issue", "install", "rename", "replace")
 
@@ -125,7 +125,7 @@ def test_an_operation_has_examples_that_fit_its_types(route: Route) -> None:
         content = operation["responses"][str(status)]["content"]["application/json"]
         if route.also is None or status == route.success or "example" in content:
             shown[f"the answer {status}"] = content
-    if "requestBody" in operation:
+    if "requestBody" in operation and route.operation.file is None:
         shown["the request"] = operation["requestBody"]["content"]["application/json"]
     for content in shown.values():
         OAS31Validator(content["schema"] | {"components": description()["components"]}).validate(content["example"])
@@ -182,13 +182,15 @@ def test_an_operation_describes_all_that_it_takes(route: Route) -> None:
             assert parameters[place, name]["required"] == parameter.is_required
             assert "null" not in str(parameters[place, name]["schema"])
     assert len(parameters) == len(in_path) + len(route.operation.parameters.keys() - set(in_path))
-    assert ("requestBody" in operation) == (route.operation.body is not None)
+    takes_body = route.operation.body is not None or route.operation.file is not None
+    assert ("requestBody" in operation) == takes_body
 
 
 def test_the_header_of_send_is_described_as_the_specification_has_it() -> None:
     operation = description()["paths"]["/api/v1/accounts/{accountId}/send"]["post"]
-    (header,) = (parameter for parameter in operation["parameters"] if parameter["in"] == "header")
+    header, preview = (parameter for parameter in operation["parameters"] if parameter["in"] == "header")
     assert (header["name"], header["required"]) == ("Idempotency-Key", True)
+    assert (preview["name"], preview.get("required", False)) == ("If-Match", False)
     assert (header["schema"]["minLength"], header["schema"]["maxLength"]) == (1, 255)
 
 

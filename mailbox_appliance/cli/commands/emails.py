@@ -1,4 +1,4 @@
-"""The commands `emails`, `threads` and `attachments`: list, read and change messages."""
+"""The commands `emails`, `threads`, `attachments` and `uploads`: list, read and change messages, and upload files."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from mailbox_appliance.cli.command_table import (
 from mailbox_appliance.cli.commands import sending
 from mailbox_appliance.cli.context import Invocation
 from mailbox_appliance.cli.groups import command, flag, group, option
-from mailbox_appliance.cli.inputs import ListedMessage, read_messages
+from mailbox_appliance.cli.inputs import MIB, ListedMessage, read_input, read_messages
 from mailbox_appliance.client.errors import UNCERTAIN, wrong_usage
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ _ACTIONS_HELP = (
     f" than {MAX_PER_REQUEST} messages are sent as several requests of {MAX_PER_REQUEST}."
 )
 _Body = Callable[[Given], dict[str, Any]]
+_Done = tuple[str, Any]  # the ID of a mailbox, and the response of a request there
 
 
 def actions_exit(answer: Any) -> int:
@@ -105,7 +106,7 @@ def _perform_action(invocation: Invocation, body: dict[str, Any], messages: list
     if not messages:
         return output.show_answer(invocation, {"data": {"action": body["action"], **{name: [] for name in _OUTCOMES}}})
     client = invocation.client()
-    done: list[Any] = []
+    done: list[_Done] = []
     parts = [
         (account_id, ids[begin : begin + MAX_PER_REQUEST])
         for account_id, ids in _by_mailbox(client, messages, wanted_mailbox(given)).items()
@@ -115,11 +116,12 @@ def _perform_action(invocation: Invocation, body: dict[str, Any], messages: list
         for count, (account_id, ids) in enumerate(parts):
             so_far = f"{count * MAX_PER_REQUEST} of {len(messages)} so far…"
             with invocation.terminal.waiting(so_far if len(parts) > 1 else "Contacting the mail server…"):
-                done.append(ACTIONS.ask(client, body | {"messageIds": ids}, timeout=180.0, accountId=account_id))
+                answer = ACTIONS.ask(client, body | {"messageIds": ids}, timeout=180.0, accountId=account_id)
+            done.append((account_id, answer))
     finally:
         # If a later request fails, the results of the earlier ones are still shown.
         if done:
-            output.show_answer(invocation, merge_answers(done))
+            output.show_answer(invocation, merge_answers(done), remark=lambda _: undo_remark(done))
     return actions_exit(merge_answers(done))
 
 
@@ -136,12 +138,18 @@ def _by_mailbox(client: "ApiClient", messages: list[ListedMessage], wanted: str 
     return found
 
 
-def merge_answers(answers: list[Any]) -> Any:
-    """Merge the responses for several mailboxes into one, with every message's result and each different warning
-    once.
+def merge_answers(done: list[_Done]) -> Any:
+    """Merge the responses of several requests into one, with every message's result and each different warning once.
+
+    `undo` is a list then, of tokens with their mailboxes.
     """
+    if len(done) == 1:
+        return done[0][1]
+    answers = [answer for _, answer in done]
     parts = [answer["data"] for answer in answers]
     told: dict[str, Any] = {"data": {name: _concatenate(name, parts) for name in parts[0]}}
+    if offers := [answer["undo"] | {"accountId": account_id} for account_id, answer in done if "undo" in answer]:
+        told["undo"] = offers
     warnings = [one for answer in answers for one in answer.get("warnings", ())]
     return told | ({"warnings": list(dict.fromkeys(warnings))} if warnings else {})
 
@@ -151,7 +159,34 @@ def _concatenate(name: str, parts: list[Any]) -> Any:
     return [one for part in parts for one in part.get(name, ())] if isinstance(first, list) else first
 
 
-ACTION_COMMANDS = tuple(_action_command(*one) for one in _ACTION_TABLE)
+def undo_remark(done: list[_Done]) -> str:
+    """Return the commands that undo an action, one line for each request that can be undone."""
+    undo = "Undo: mailbox-appliance emails undo"
+    tokens = [(answer["undo"]["token"], account_id) for account_id, answer in done if "undo" in answer]
+    return "".join(f"{undo} {token} --account {account_id}\n" for token, account_id in tokens)
+
+
+def _undo(invocation: Invocation, token: str, account: str | None) -> int:
+    client = invocation.client()
+    account_id = resolve_account(client, account)
+    with invocation.terminal.waiting("Contacting the mail server…"):
+        answer = UNDO.ask(client, {"token": token}, timeout=180.0, accountId=account_id)
+    output.show_answer(invocation, answer)
+    return actions_exit(answer)
+
+
+UNDO = Call("POST", "/accounts/{accountId}/messages/actions/undo")
+_UNDO_HELP = """Undo an action on messages.
+
+Restores the flags, labels and folder of each message that was not changed since. The command of the action shows the
+token, which is valid once, for 24 hours. A permanent deletion cannot be undone.
+
+The output has a result for each message; `changed` means that the message was changed since. Exit code 3 means that
+some messages failed or are uncertain."""
+ACTION_COMMANDS = (
+    *(_action_command(*one) for one in _ACTION_TABLE),
+    command("undo", _undo, _UNDO_HELP, (click.Argument(["token"]), ACCOUNT)),
+)
 
 
 # --- Lists of messages and search: commands of `emails` ---
@@ -293,6 +328,42 @@ attachments = group(
     "Manage attachments: download, link.",
     [command("download", _download, _DOWNLOAD_HELP, (*_ATTACHMENT_ARGUMENTS, ACCOUNT, *SAVE_OPTIONS)), LINK.command()],
 )
+
+
+# --- `uploads`: files that messages of other programs attach by their ID ---
+
+
+_LARGEST_UPLOAD = 25 * MIB
+_UPLOAD_HELP = """Upload a file, for a message that names its uploadId.
+
+It is kept for one hour, and can be attached once, with `--input` or by another program. `emails send --attach` needs no
+upload.
+"""
+
+
+def _upload(invocation: Invocation, file: str, filename: str | None, mime_type: str | None) -> int:
+    from pathlib import Path
+
+    from mailbox_appliance.client.http import ApiRequest
+
+    if file == "-" and filename is None:
+        raise wrong_usage("Standard input has no name: add --filename NAME.", "option:--filename")
+    content = read_input(invocation.terminal, file, _LARGEST_UPLOAD)
+    query = [("filename", filename or Path(file).name), *([] if mime_type is None else [("mimeType", mime_type)])]
+    headers = {"Content-Type": "application/octet-stream"}
+    with invocation.terminal.waiting("Uploading…") as tell:
+        request = ApiRequest("POST", "/uploads", tuple(query), content, headers, telling=tell)
+        answer = invocation.client().call(request)
+    output.show_answer(invocation, answer)
+    return 0
+
+
+_UPLOAD_PARAMETERS: tuple[click.Parameter, ...] = (
+    click.Argument(["file"], metavar="FILE|-"),
+    option("--filename", "NAME", "File name for recipients (default: that of FILE)."),
+    option("--mime-type", "TYPE", "Media type (default: derived from the file name)."),
+)
+uploads = group("uploads", "Manage uploads: create.", [command("create", _upload, _UPLOAD_HELP, _UPLOAD_PARAMETERS)])
 
 
 # --- `emails get`: a message, its body in pages, or the raw message ---

@@ -116,7 +116,7 @@ def _write_state(file: Path, position: str) -> None:
 
 events = group(
     "events",
-    "Read what has changed, or follow it.",
+    "Manage events: list or follow changes.",
     [
         command(
             "list",

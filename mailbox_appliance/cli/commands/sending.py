@@ -31,7 +31,7 @@ _NAMED = re.compile(r"\s*(?P<name>.*?)\s*<(?P<email>[^<>]*)>\s*", re.DOTALL)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 #: Signs of a second address outside quotation marks: in a name, and in an address without a name.
 _MORE_NAMED, _MORE_PLAIN = re.compile(r"[<>@]"), re.compile(r"@.*[,;\s<>].*@", re.DOTALL)
-_BESIDE_THE_BODY = ("account", "idempotency_key")
+_BESIDE_THE_BODY = ("account", "idempotency_key", "if_match")
 
 #: The options of a message, for sending and for drafts.
 MESSAGE_OPTIONS: tuple[click.Parameter, ...] = (
@@ -192,6 +192,7 @@ def _without_none(values: dict[str, Any]) -> dict[str, Any]:
 
 #: The API accepts 1 to 255 printable ASCII characters without spaces; RFC 9110 5.5 would allow more.
 _KEY = re.compile(r"[!-~]{1,255}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _SEND = Call("POST", "/accounts/{accountId}/send")
 _OPERATIONS_PATH = "/accounts/{accountId}/delivery-operations"
 #: A response waits at most 25 s for the outcome; a draft, or a message to forward, may have to be fetched first.
@@ -218,6 +219,18 @@ def idempotency_header(given: Given) -> dict[str, str]:
     return {"Idempotency-Key": key}
 
 
+def _sending_headers(given: Given) -> dict[str, str]:
+    """Return the headers of a command that sends: the idempotency key, and the preview that the message must match."""
+    headers = idempotency_header(given)
+    if given["if_match"] is None:
+        return headers
+    digest = given["if_match"].strip().strip('"')
+    if not _DIGEST.fullmatch(digest):
+        message = "--if-match must be the previewDigest of a preview: 64 hexadecimal digits."
+        raise wrong_usage(message, "option:--if-match")
+    return headers | {"If-Match": f'"{digest}"'}
+
+
 def _sending_row(name: str, call: Call, text: str, body: Any, *parameters: click.Parameter) -> Row:
     return Row(
         name,
@@ -225,7 +238,7 @@ def _sending_row(name: str, call: Call, text: str, body: Any, *parameters: click
         text + _EXIT_CODES_HELP,
         parameters,
         body=body,
-        headers=idempotency_header,
+        headers=_sending_headers,
         exit_code=output.delivery_exit_code,
         remark=output.delivery_remark,
         timeout=_SENDING_SECONDS,
@@ -236,6 +249,7 @@ def _sending_row(name: str, call: Call, text: str, body: Any, *parameters: click
 _KEY_HELP = "Name of your choice for this send; the same key never sends twice."
 IDEMPOTENCY_KEY = option("--idempotency-key", "KEY", f"{_KEY_HELP} Required to send.")
 DRY_RUN = flag("--dry-run", "Show what would be sent, without sending.")
+IF_MATCH = option("--if-match", "DIGEST", "Send only what a preview with this previewDigest showed.")
 OPERATION = click.Argument(["operation_id"])
 DRAFT = click.Argument(["draft_id"])
 SEND_OPTIONS: tuple[click.Parameter, ...] = (
@@ -251,6 +265,7 @@ SEND = _sending_row(
     message_body,
     ACCOUNT,
     IDEMPOTENCY_KEY,
+    IF_MATCH,
     DRY_RUN,
     *SEND_OPTIONS,
 )
@@ -258,20 +273,24 @@ PREVIEW = Row(
     "preview",
     Call("POST", "/accounts/{accountId}/send/preview"),
     "Show the message and recipients that a send would use.\n\nNothing is sent. An invalid message fails as it would in"
-    " a send; other obstacles appear as warnings.",
+    " a send; other obstacles appear as warnings. To send exactly what is shown, pass `previewDigest` to `emails send`"
+    " with --if-match.",
     (ACCOUNT, *SEND_OPTIONS),
     body=message_body,
     timeout=_SENDING_SECONDS,
     waiting_for="Preparing…",
 )
+_FORWARD_PATH = "/accounts/{accountId}/messages/{messageId}/forward"
 FORWARD = _sending_row(
     "forward",
-    Call("POST", "/accounts/{accountId}/messages/{messageId}/forward"),
+    Call("POST", _FORWARD_PATH),
     "Forward a message with its attachments.",
     forward_body,
     click.Argument(["message_id"]),
     ACCOUNT,
-    option("--idempotency-key", "KEY", _KEY_HELP, required=True),
+    IDEMPOTENCY_KEY,
+    IF_MATCH,
+    DRY_RUN,
     *FORWARD_OPTIONS,
     INPUT_OPTION,
 )
@@ -331,14 +350,17 @@ SEND_DRAFT = _sending_row(
     DRAFT,
     ACCOUNT,
     IDEMPOTENCY_KEY,
+    IF_MATCH,
     DRY_RUN,
     SEND_AT,
 )
 
 
-def _with_dry_run(row: Row) -> click.Command:
-    """Return the command of a row that sends. With --dry-run the command previews the same request body instead."""
-    preview = replace(PREVIEW, body=row.body, remark=lambda _: _NOT_SENT)
+def _with_dry_run(row: Row, call: Call = PREVIEW.call) -> click.Command:
+    """Return the command of a row that sends. With --dry-run the command previews the same request body instead, by
+    `call`.
+    """
+    preview = replace(PREVIEW, call=call, body=row.body, remark=lambda _: _NOT_SENT)
 
     def act(invocation: Invocation, dry_run: bool, **given: Any) -> int:
         if not dry_run:
@@ -348,8 +370,12 @@ def _with_dry_run(row: Row) -> click.Command:
     return command(row.name, act, row.help, row.parameters)
 
 
-_REST = (row.command() for row in (PREVIEW, FORWARD, *DELIVERY_ROWS))
-SENDING_COMMANDS: tuple[click.Command, ...] = (_with_dry_run(SEND), *_REST)
+SENDING_COMMANDS: tuple[click.Command, ...] = (
+    _with_dry_run(SEND),
+    PREVIEW.command(),
+    _with_dry_run(FORWARD, Call("POST", f"{_FORWARD_PATH}/preview")),
+    *(row.command() for row in DELIVERY_ROWS),
+)
 #: The command `drafts send`.
 DRAFT_COMMAND = _with_dry_run(SEND_DRAFT)
 

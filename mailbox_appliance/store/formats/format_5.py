@@ -5,6 +5,7 @@ Times about people are RFC 3339 text, times about mail are milliseconds since 19
     members --< sessions, api_keys, invitations        accounts --< account_grants, folders --< messages -- bodies
     messages -- message_index (full text)              messages --< cached_parts --< cached_chunks
     delivery_operations --< delivery_phases, --< delivery_chores, -- delivery_messages --< delivery_chunks
+    uploads (files to attach) --< upload_chunks
     audit_events (append-only, chained by HMAC)        settings, oauth_apps, legacy_idempotency
     changes (the journal of changes, for readers of events)
 
@@ -175,6 +176,16 @@ CREATE TRIGGER folders_change_by_label AFTER UPDATE OF label ON folders WHEN new
     UNION ALL SELECT number FROM messages WHERE new.label = '\\Flagged' AND account = new.account AND flags & 2 <> 0
     UNION ALL SELECT number FROM messages WHERE new.label = '\\Draft' AND account = new.account AND flags & 4 <> 0
     ); END;
+CREATE TABLE undo_tokens (  -- one for each bulk action that changed something, for 24 hours
+  number INTEGER PRIMARY KEY AUTOINCREMENT, token_hash TEXT NOT NULL UNIQUE,  -- SHA-256, hex
+  account_id TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+  member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
+  action TEXT NOT NULL,
+  changes TEXT NOT NULL,  -- JSON: the messages with their folder and flags before and after; [] after the undo
+  expires_at INTEGER NOT NULL, used_at INTEGER) STRICT;
+CREATE INDEX undo_tokens_account ON undo_tokens (account_id);
+CREATE INDEX undo_tokens_member ON undo_tokens (member_id, number);
+CREATE INDEX undo_tokens_expiry ON undo_tokens (expires_at);
 CREATE TABLE bodies (
   number INTEGER PRIMARY KEY REFERENCES messages (number) ON DELETE CASCADE,
   text TEXT, html TEXT, headers TEXT NOT NULL DEFAULT '{}', warnings TEXT NOT NULL DEFAULT '[]') STRICT;
@@ -260,6 +271,24 @@ CREATE TABLE delivery_chores (  -- follow-up tasks at the mailbox's server after
   attempts INTEGER NOT NULL DEFAULT 0, next_at INTEGER NOT NULL,
   PRIMARY KEY (operation, kind)) STRICT;
 CREATE INDEX delivery_chores_due ON delivery_chores (next_at);
+CREATE TABLE uploads (  -- files to attach, for an hour, or until a message or draft with them is accepted
+  number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+  member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
+  credential_kind TEXT NOT NULL CHECK (credential_kind IN ('session', 'api_key')), credential_id TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('linked', 'writing', 'complete')),  -- linked: the file has not come yet
+  token_hash TEXT UNIQUE,  -- SHA-256, hex, of the link that it comes by
+  filename TEXT NOT NULL, mime_type TEXT NOT NULL, size INTEGER NOT NULL DEFAULT 0, sha256 TEXT,
+  expires_at INTEGER NOT NULL,
+  used_by TEXT REFERENCES delivery_operations (id) ON DELETE SET NULL) STRICT;  -- free again if that is withdrawn
+CREATE INDEX uploads_member ON uploads (member_id);
+CREATE INDEX uploads_used ON uploads (used_by) WHERE used_by IS NOT NULL;
+CREATE TABLE upload_chunks (  -- those without an upload are deleted in the background, a few at a time
+  upload INTEGER NOT NULL, position INTEGER NOT NULL, content BLOB NOT NULL, PRIMARY KEY (upload, position)) STRICT;
+CREATE TRIGGER uploads_end AFTER UPDATE OF shown ON delivery_operations WHEN new.shown AND NOT old.shown BEGIN
+  DELETE FROM uploads WHERE used_by = new.id; END;
+CREATE TRIGGER uploads_end_at_once AFTER UPDATE OF used_by ON uploads
+  WHEN (SELECT shown FROM delivery_operations WHERE id = new.used_by) BEGIN
+  DELETE FROM uploads WHERE number = new.number; END;
 CREATE TABLE legacy_idempotency (  -- answers of releases without delivery operations, valid for 24 hours
   credential_id TEXT NOT NULL, idempotency_key TEXT NOT NULL, request_hash TEXT NOT NULL,
   status INTEGER NOT NULL, response_body TEXT NOT NULL, expires_at TEXT NOT NULL,

@@ -2,7 +2,7 @@
 
 - It deletes the mail of removed mailboxes.
 - It merges the pieces of the full-text index. Every batch of messages adds a piece, and many pieces slow down searches.
-- It deletes expired rows, and keeps the attachment cache within its limit.
+- It deletes expired rows and uploads, and keeps the attachment cache within its limit.
 """
 
 import logging
@@ -17,6 +17,8 @@ from mailbox_appliance.store import moves
 from mailbox_appliance.store.attachment_cache import PartCache
 from mailbox_appliance.store.changes import Changes
 from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.undo import UndoTokens
+from mailbox_appliance.store.uploads import Uploads
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +26,7 @@ log = logging.getLogger(__name__)
 #
 #     legacy_idempotency   kept until the key has expired
 #     delivery_phases      kept for `store.keep_phases_days`, and until the operation is over; its outcome stays
+#     undo_tokens          kept for 24 hours
 #     approvals            kept as long as their delivery operation, which is permanent like its idempotency key
 #     changes              kept for `events.keep_days`, at most `events.keep_count` of them
 
@@ -91,8 +94,10 @@ class StoreCleaner:
     change.
     """
 
-    def __init__(self, database: Database, clock: Clock, parts: PartCache, changes: Changes) -> None:
+    def __init__(self, database: Database, clock: Clock, parts: PartCache, changes: Changes, uploads: Uploads) -> None:
         self._database, self._clock, self._parts, self._changes = database, clock, parts, changes
+        self._undo = UndoTokens(database, clock)
+        self._uploads = uploads
         self.get_limits: Callable[[], CleanupLimits] = CleanupLimits
         self._woken, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -126,11 +131,17 @@ class StoreCleaner:
             while not self._stopping.is_set() and moves.delete_some_of_account(self._database, number):
                 self._stopping.wait(STEP_PAUSE)
 
+    def delete_uploads(self) -> None:
+        """Delete expired uploads, and the content of all that have ended."""
+        while not self._stopping.is_set() and self._uploads.delete_some():
+            self._stopping.wait(STEP_PAUSE)
+
     def delete_expired(self) -> None:
         """Delete expired rows, and evict cached attachments beyond the limit."""
         now, after, bounds = self._clock.now(), 0, self.get_limits()
         with self._database.transaction():
             self._database.change("DELETE FROM legacy_idempotency WHERE expires_at <= ?", (to_timestamp(now),))
+        self._undo.delete_expired()
         while not self._stopping.is_set():
             found = delete_some_phases(self._database, now, after, bounds.phases)
             if found is None:
@@ -163,6 +174,7 @@ class StoreCleaner:
 
     def _run_once(self) -> None:
         self.delete_removed_mailboxes()
+        self.delete_uploads()
         if time.monotonic() >= self._expires_at:
             self._expires_at = (
                 time.monotonic() + _EXPIRY_INTERVAL

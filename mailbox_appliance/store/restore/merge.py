@@ -28,7 +28,7 @@ from typing import Literal
 
 from mailbox_appliance.clock import to_millis, to_timestamp
 from mailbox_appliance.model.base import own_text
-from mailbox_appliance.store import changes, deliveries, moves
+from mailbox_appliance.store import changes, deliveries, moves, undo
 from mailbox_appliance.store.audit import FACT_COLUMNS
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.deliveries import DeliveryOutcome
@@ -428,6 +428,8 @@ def merge_present(
     """
     with _attach_present(database, present, key, leave_log), database.transaction(durable=True):
         changes.begin_anew(database, int(database.value(_PRESENT_CHANGES)))
+        undo.drop_all(database)
+        _delete_uploads(database)
         relation, common = _find_relation(database, is_pre_restore=is_pre_restore, is_upgraded=is_upgraded)
         for name in _HTTPS_SETTINGS:
             _copy_setting(database, name)
@@ -458,7 +460,15 @@ def merge_nothing(database: Database, now: datetime, why: str = "") -> MergeResu
     """
     with database.transaction(durable=True):
         changes.begin_anew(database, 0)
+        undo.drop_all(database)
+        _delete_uploads(database)
         return _merge_blindly(database, now, why)
+
+
+def _delete_uploads(database: Database) -> None:
+    """Uploads are kept for an hour, so those in a backup are outdated; clients repeat those of the present store."""
+    database.change("DELETE FROM main.uploads")
+    database.change("DELETE FROM main.upload_chunks")
 
 
 def _merge_blindly(database: Database, now: datetime, why: str, relation: Relation | None = None) -> MergeResult:

@@ -75,6 +75,14 @@ _ADMINISTRATORS_OF_PRESENT = (
 )
 
 
+# It counts as a failure, so that its member is warned.
+_DISABLE_WEBHOOKS = """
+UPDATE main.webhooks SET status = 'disabled', failures = max(failures, 1),
+  last_failure_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), last_failure_status = NULL,
+  last_failure_reason = 'A restore of a backup disabled this webhook. Enable it again if it is still wanted.'
+WHERE status = 'active'"""
+
+
 @dataclass(frozen=True)
 class MergedRights:
     """Counts of rights of the backup that a merge reduced: API keys `revoked` and members `suspended`."""
@@ -123,7 +131,7 @@ def end_all_access(database: Database) -> None:
     database.change("DELETE FROM main.sessions")
     database.change("DELETE FROM main.invitations WHERE used_at IS NULL OR kind = 'console_link'")
     # Somebody may have deleted them since.
-    database.change("UPDATE main.webhooks SET status = 'disabled'")
+    database.change(_DISABLE_WEBHOOKS)
 
 
 def _run_statements(database: Database, statements: Iterable[str]) -> None:

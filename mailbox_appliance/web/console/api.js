@@ -11,11 +11,13 @@ const READ_WITHIN = 60_000; // milliseconds
  * @typedef {object} Asked
  * @property {Query} [query]
  * @property {unknown} [body] sent as JSON
+ * @property {Blob} [blob] sent as it is, instead of `body`
+ * @property {(sent: number) => void} [onProgress] called with the bytes of `blob` that were sent so far
  * @property {Record<string, string>} [headers]
  * @property {AbortSignal} [signal]
  * @property {boolean} [isAnonymous] no session is needed, so 401 does not ask for a new sign-in
  */
-/** @typedef {{data: any, warnings: string[], status: number}} Answer */
+/** @typedef {{data: any, warnings: string[], undo?: {token: string, expiresAt: string}, status: number}} Answer */
 
 /** An error of the API. If no response came, `code` is `unreachable` and `status` is 0. */
 export class ApiError extends Error {
@@ -45,8 +47,8 @@ export class ApiError extends Error {
 export async function ask(method, path, asked = {}) {
   const response = await fetched(method, path, { ...asked, signal: signalOf(method, asked) });
   try {
-    const { data, warnings } = await response.json();
-    return { data, warnings: warnings ?? [], status: response.status };
+    const { data, warnings, undo } = await response.json();
+    return { data, warnings: warnings ?? [], undo, status: response.status };
   } catch (problem) {
     if (asked.signal?.aborted) throw problem;
     throw unreachable(); // the connection ended during the response
@@ -72,6 +74,15 @@ export async function whole(path, query, signal) {
 /** @param {string} path @param {unknown} [body] @param {Record<string, string>} [headers] @returns {Promise<any>} the data */
 export async function post(path, body = {}, headers) {
   return (await ask("POST", path, { body, headers })).data;
+}
+
+/**
+ * Upload a file and return the ID by which an attachment names it.
+ * @param {Blob} blob @param {string} filename @param {AbortSignal} signal @param {(sent: number) => void} onProgress
+ * @returns {Promise<string>}
+ */
+export async function upload(blob, filename, signal, onProgress) {
+  return (await ask("POST", "/uploads", { query: { filename }, blob, signal, onProgress })).data.uploadId;
 }
 
 /** @param {string} path @param {unknown} body @returns {Promise<any>} */
@@ -120,12 +131,10 @@ async function fetched(method, path, asked) {
   const whose = session.member.value?.id;
   for (;;) {
     const token = asked.isAnonymous ? null : session.token();
-    const response = await sent(url, {
-      method,
-      body,
-      headers: headersOf(asked, token),
-      signal: asked.signal,
-    });
+    const headers = headersOf(asked, token);
+    const response = asked.blob
+      ? await uploaded(method, url, headers, asked)
+      : await sent(url, { method, body, headers, signal: asked.signal });
     if (response.ok) return response;
     const error = await errorOf(response);
     if (error.code !== "unauthenticated" || asked.isAnonymous || !(await session.renewed(token))) throw error;
@@ -162,6 +171,28 @@ async function sent(url, init) {
     if (problem instanceof DOMException && problem.name === "AbortError") throw problem;
     throw unreachable();
   }
+}
+
+/**
+ * Send a file. Unlike `fetch`, this reports the progress.
+ * @param {string} method @param {string} url @param {Record<string, string>} headers @param {Asked} asked
+ * @returns {Promise<Response>}
+ */
+function uploaded(method, url, headers, { blob, signal, onProgress }) {
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const request = new XMLHttpRequest();
+    request.open(method, url);
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+    const after = request.getResponseHeader.bind(request, "Retry-After");
+    request.upload.onprogress = (event) => onProgress?.(event.loaded);
+    request.onload = () =>
+      resolve(new Response(request.response, { status: request.status, headers: { "Retry-After": after() ?? "" } }));
+    request.onerror = () => reject(unreachable());
+    request.onabort = () => reject(signal?.reason);
+    signal?.addEventListener("abort", () => request.abort());
+    request.send(blob);
+  });
 }
 
 /** @param {Response} response */

@@ -10,7 +10,7 @@ Waitress internals used (pinned to 3.0.*), in addition to ClientDisconnected:
                   `handle_close`, `handle_error`, `write_soon`, `_flush_exception`, `_flush_some`,
                   `_flush_outbufs_below_high_watermark`, `outbufs`, `outbuf_lock`, `total_outbufs_len`,
                   `close_when_flushed`, `will_close`, `sent_continue`, `last_activity`, `connected`, `server`, `adj`,
-                  `logger`
+                  `logger`, `recv`
 
     Task          `status`, `version`, `response_headers`, `content_length`, `wrote_header`, `write`, `service`,
                   `execute`, `finish`, `close_on_finish`, `content_bytes_written`, `set_close_on_finish`,
@@ -59,6 +59,8 @@ STREAM_BODY = "mailbox.hand_over"
 #: with the `HeldRequest`. Raises ReadersBusy if too many requests of the client wait. The key is missing while the
 #: listener ends, and if the request has waited.
 HOLD_REQUEST = "mailbox.hold"
+#: Environ key, in a request that is continued: the value for which it kept its body.
+HELD_VALUE = "mailbox.held"
 #: Environ key: a function that keeps the response open; the application calls it before it starts the response, and
 #: returns nothing. Its argument is called with the `ResponseSink`, once the header is written. Raises ReadersBusy.
 KEEP_OPEN = "mailbox.keep_open"
@@ -144,6 +146,7 @@ class ResponseTask(WSGITask):
     rest: "ResponseRemainder | None" = None  # the remainder that continues it
     was_held = False  # whether it continues a request that was set aside
     held_body = b""  # the body of that request
+    held_value: object = None  # what it waited for, if it kept its body
     then: "Callable[[], None] | None" = None  # of a request that was answered while it was set aside
     _is_held = False
     _begin_sink: "Callable[[ResponseSink], None] | None" = None
@@ -265,7 +268,9 @@ class ResponseTask(WSGITask):
         environ.pop("wsgi.file_wrapper", None)  # it would write objects that are not bytes
         environ[STREAM_BODY] = self._take_stream
         environ[KEEP_OPEN] = self._keep_open
-        if self.was_held:
+        if self.held_value is not None:
+            environ[HELD_VALUE] = self.held_value
+        elif self.was_held:
             environ["wsgi.input"] = BytesIO(self.held_body)
         if not (self.was_held or self.channel.server.draining):
             environ[HOLD_REQUEST] = self._hold
@@ -329,10 +334,11 @@ class Hold:
 class HeldRequest:
     """A request that was set aside. It waits in the connection's queue, before the next request.
 
-    `body`: what the application read of its body, to read it again.
+    `body`: what the application read of its body, to read it again. `value`: what it waits for, if that needs the body.
     """
 
     error, body = None, b""
+    value: object = None
 
     def __init__(self, channel: Any, request: Any) -> None:
         self.request, self.hold, self._channel = request, Hold(channel), channel
@@ -362,6 +368,10 @@ class HeldRequest:
             return
         self._answered = task
 
+    def keep(self, value: object) -> None:
+        """Keep the body of the request until it is continued, and give the application this value then."""
+        self.value, self.request.holder = value, self
+
     def release(self) -> None:
         """Let a worker run the application again, which must answer now. May be called from any thread, and again."""
         self.hold.release()
@@ -370,13 +380,17 @@ class HeldRequest:
         """Return the task that continues the request."""
         if self._answered is not None:
             return self._answered
-        self.request.body_rcv = None  # it was closed
+        if self.value is None:
+            self.request.body_rcv = None  # it was closed
         task = ResponseTask(self._channel, self.request)
-        task.was_held, task.held_body = True, self.body
+        task.was_held, task.held_body, task.held_value = True, self.body, self.value
         return task
 
     def close(self) -> None:
-        """Do nothing: the request was closed when it was set aside."""
+        """Close the request, unless it was continued and set aside again."""
+        if self.request.holder is self:
+            self.request.holder = None
+            self.request.close()
 
 
 class ResponseSink:
@@ -438,6 +452,7 @@ def create_task(channel: Any, request: Any) -> ResponseTask:
 
 
 _RETRY_AFTER = 5
+_LARGE_RECEIVE = 64 * 1024
 
 
 class QuietLogger:
@@ -576,6 +591,11 @@ class HttpConnection(HTTPChannel):
             self.request, self.sent_continue = None, False
             self.requests.append(request)
             self.server.add_task(self)
+
+    def recv(self, buffer_size: int) -> bytes:
+        """Return data from the client: of a large body more at once than `buffer_size`, which takes less time."""
+        is_large = self.request is not None and self.request.part.size > 0
+        return bytes(super().recv(max(buffer_size, _LARGE_RECEIVE) if is_large else buffer_size))
 
     def received(self, data: bytes) -> bool:
         """Process data from the client; return whether it was accepted.

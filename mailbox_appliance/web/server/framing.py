@@ -124,6 +124,7 @@ class IncomingRequest(HTTPRequestParser):
     too_large = False
     postponed = False  # no memory was left for this body
     _bad_field: str | None = None
+    holder: object = None  # keeps the body of a request that was set aside
     unread = False  # the body was neither requested nor read, so the connection cannot be used again
 
     def __init__(self, adj: Any) -> None:
@@ -252,9 +253,10 @@ class IncomingRequest(HTTPRequestParser):
         return not (self.too_large or self.postponed)
 
     def close(self) -> None:
-        """Drop the body and release its memory. May be called repeatedly."""
-        super().close()
-        self.part.resize(0)
+        """Drop the body and release its memory, unless the request was set aside. May be called repeatedly."""
+        if self.holder is None:
+            super().close()
+            self.part.resize(0)
 
 
 def _find_bad_field(header: bytes) -> str | None:

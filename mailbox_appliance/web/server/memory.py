@@ -7,7 +7,7 @@ too little is left. With the usual limits these are the maximum amounts:
     without reservation   1 MiB for each connection: 32 MiB for a remote client, 256 MiB for a local address, and 1 GiB
                           for a listener whose 1024 connections are all in use, until their deadlines end them;
                           a connection that is kept open for events has 64 KiB and one batch of events
-    with reservation      192 MiB in total, for bodies on the disk and unread responses in memory
+    with reservation      208 MiB in total, for bodies on the disk and unread responses in memory
     not counted           what the application uses for at most 8 requests in progress
 
 A reservation ends when the request is answered or the connection closed.
@@ -184,7 +184,7 @@ class ServerBounds:
 
     max_body: int = 38 * MEBIBYTE  # larger ones are discarded, and the application is informed
     max_discarded: int = 256 * MEBIBYTE  # larger ones are refused without reading them
-    memory: int = 192 * MEBIBYTE  # for large bodies and responses of all listeners together
+    memory: int = 208 * MEBIBYTE  # for large bodies and responses of all listeners: 8 uploads, and a little more
     free_memory: int = MEBIBYTE  # a connection's own share for a body, and for pending output
     ahead: int = MEBIBYTE // 4  # while more than this is unread, the connection's next request does not start
     max_header: int = 32 * 1024

@@ -37,7 +37,7 @@ from tests.store.restored import (
 DECIDED = {
     "carried": "members sessions invitations api_keys webhooks attempts accounts account_grants delivery_operations"
     " delivery_messages delivery_chunks delivery_phases delivery_chores approvals legacy_idempotency audit_events",
-    "begins anew": "changes webhook_attempts",
+    "begins anew": "changes webhook_attempts undo_tokens uploads upload_chunks",
     "one row of it": "settings meta",
     "as in the backup": "oauth_apps folders threads thread_links messages message_labels bodies message_index"
     " message_words cached_parts cached_chunks",

@@ -1,5 +1,5 @@
 // @ts-check
-/** The editor of a sending policy: what may be sent to whom, and what a person must approve. */
+/** The editor of a sending policy: allowed recipients, limits, and required approvals. */
 import * as api from "../api.js";
 import { html } from "../html.js";
 import { Check, Field, Form, Picks, useForm } from "../ui/form.js";
@@ -99,7 +99,7 @@ function entriesOf(text) {
   return text.split(/[\s,;]+/).filter(Boolean);
 }
 
-/** Return a limit, null if the field is empty. A value that is no number must never count as no rule. @param {string} name @param {string} text */
+/** Return a limit, null if the field is empty. An invalid number must never count as no rule. @param {string} name @param {string} text */
 function limitOf(name, text) {
   const given = text.trim();
   if (given === "") return null;

@@ -71,7 +71,7 @@ function Shown({ approval, path, set }) {
     ]} />
     <section aria-labelledby="message"><h2 id="message">The message</h2>
       <${Warnings} of=${approval.warnings} />
-      ${approval.warnings.length > 0 && html`<p class="muted">What was removed here is still in the message that is sent. The raw message shows it.</p>`}
+      ${approval.warnings.length > 0 && html`<p class="muted">The message is sent as it is, including hidden text. The raw message shows all of it.</p>`}
       <div class="mail-head"><${Facts} of=${[
         ["From", html`<${Name} person=${approval.from} />`],
         ["To", people(approval, approval.to)],
@@ -233,7 +233,7 @@ function Decide({ approval, path, isOwner, onDecided }) {
     const everybody = [...approval.to, ...approval.cc, ...approval.bcc].map(({ email }) => words.straight(email));
     const question = {
       title: "Approve and send this message?",
-      text: `It goes to ${words.count(everybody.length, "recipient")}: ${words.list(everybody)}. A sent message cannot be taken back.`,
+      text: `It goes to ${words.count(everybody.length, "recipient")}: ${words.list(everybody)}. This cannot be undone.`,
       action: "Approve and send",
       danger: true,
     };
@@ -272,7 +272,7 @@ function Reject({ onReject, onClose }) {
   return html`<${Dialog} title="Reject this message?" onClose=${onClose}>
     <p>It is never sent. This cannot be undone.</p>
     <${Form} of=${form} action="Reject" danger more=${html`<button type="button" class="secondary" onClick=${onClose}>Cancel</button>`}>
-      <${Field} of=${form} name="reason" label="Reason (optional)" autocomplete="off" autofocus hint="Kept with the approval; nobody is notified." />
+      <${Field} of=${form} name="reason" label="Reason (optional)" autocomplete="off" autofocus hint="The delivery shows it to the sender." />
     <//>
   <//>`;
 }

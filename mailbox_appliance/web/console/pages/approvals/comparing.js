@@ -7,8 +7,8 @@
 const MARKS = /^(?:>[ \t]?)+/gm;
 
 /**
- * Return the pieces of a text. A quote counts as known only if the earlier message contains it: otherwise whoever wrote
- * the message could hide new text in a quote.
+ * Return the pieces of a text. A quote counts as known only if the earlier message contains it. Otherwise the writer could
+ * hide new text in a quote.
  * @param {string} text
  * @param {string[]} earlier the forms of the earlier message's text
  * @returns {Piece[]}
@@ -38,7 +38,7 @@ function plain(text) {
 /**
  * @typedef {object} Changes
  * @property {Person[]} added recipients that the earlier message does not name
- * @property {Person[]} left people of the earlier message who are no recipients
+ * @property {Person[]} left people of the earlier message who are not recipients
  * @property {boolean} hasOtherSubject
  */
 
@@ -61,12 +61,17 @@ export function changesOf(message, earlier) {
 
 /** @param {Person[]} people @param {Person[]} others */
 function without(people, others) {
-  const emails = new Set(others.map(({ email }) => email.toLowerCase()));
-  return people.filter(({ email }) => {
-    const isFirst = !emails.has(email.toLowerCase());
-    emails.add(email.toLowerCase());
+  const emails = new Set(others.map(keyOf));
+  return people.filter((one) => {
+    const isFirst = !emails.has(keyOf(one));
+    emails.add(keyOf(one));
     return isFirst;
   });
+}
+
+/** Return an address for comparing. Only ASCII letters are folded: some others, such as the Kelvin sign, imitate them. @param {Person} person */
+function keyOf({ email }) {
+  return email.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }
 
 /** Return a subject without the prefixes of replies and forwards. @param {string} subject */

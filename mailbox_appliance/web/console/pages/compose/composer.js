@@ -33,10 +33,10 @@ export function Composer({ start, readdress }) {
       saving.stop();
     };
   }, []);
-  const send = (/** @type {string | null} */ sendAt = null) => {
+  const send = (/** @type {string | null} */ sendAt = null, digest = "") => {
     setOpen(null);
     return ready(saving, async () => {
-      await sending.send(() => request(saving, sending, sendAt));
+      await sending.send(async () => ({ ...(await request(saving, sending, sendAt)), digest }));
       if (toldOf(sending.state.value.error)["/draftId"]) await saving.check();
     });
   };
@@ -74,8 +74,8 @@ export function Composer({ start, readdress }) {
     ${isOpen === "later" && html`<${Later} onClose=${close} onChosen=${send} />`}
     ${
       isOpen === "preview" &&
-      html`<${Preview} accountId=${values.accountId} onClose=${close} onSend=${() => send()}
-      prepare=${async () => ({ draftId: (await whole(saving)).draftId })} />`
+      html`<${Preview} onClose=${close} onSend=${(/** @type {string} */ digest) => send(null, digest)}
+      prepare=${() => request(saving, sending, null)} />`
     }`;
 }
 

@@ -1,18 +1,22 @@
 // @ts-check
 /** Attachments. Files are read into memory when they are chosen, so later changes on disk have no effect. */
+import * as api from "../../api.js";
 import { html, useId, useRef } from "../../html.js";
+import { Shared, useShared } from "../../shared.js";
 import { warn } from "../../ui/notices.js";
 import * as words from "../../words.js";
 
 const MOST_BYTES = 25 * 1024 * 1024;
+const UPLOADED = 1024 * 1024; // bytes above which a file is uploaded before the message, with its progress
 
-/** @typedef {{id: number, filename: string, mimeType: string, blob: Blob, contentId?: string, disposition?: string}} Attached */
+/** The upload of a file now: the bytes sent, and its cancellation. @typedef {{sent: number, abort: AbortController}} Upload */
+/** @typedef {{id: number, filename: string, mimeType: string, blob: Blob, upload: Shared<Upload | null>, contentId?: string, disposition?: string}} Attached */
 let last = 0;
 
-/** @param {Blob} blob @param {Omit<Attached, "id" | "blob">} about @returns {Attached} */
+/** @param {Blob} blob @param {Omit<Attached, "id" | "blob" | "upload">} about @returns {Attached} */
 export function attached(blob, about) {
   last += 1;
-  return { ...about, id: last, blob };
+  return { ...about, id: last, blob, upload: new Shared(/** @type {Upload | null} */ (null)) };
 }
 
 /**
@@ -44,9 +48,17 @@ export function total(files) {
   return files.reduce((sum, file) => sum + file.blob.size, 0);
 }
 
-/** Return an attachment in the form of the API. @param {Attached} file */
-export async function encoded({ id: _, blob, ...about }) {
-  return { ...about, content: await base64(blob) };
+/** Return an attachment in the form of the API. A large file is uploaded first. @param {Attached} file */
+export async function encoded({ id: _, blob, upload, ...about }) {
+  if (blob.size <= UPLOADED) return { ...about, content: await base64(blob) };
+  const abort = new AbortController();
+  upload.set({ sent: 0, abort });
+  try {
+    const uploadId = await api.upload(blob, about.filename, abort.signal, (sent) => upload.set({ sent, abort }));
+    return { ...about, uploadId };
+  } finally {
+    upload.set(null);
+  }
 }
 
 /** @param {Blob} blob @returns {Promise<string>} */
@@ -69,6 +81,7 @@ export function Files({ files, onAdd, onRemove }) {
   };
   const remove = (/** @type {Attached} */ file) => {
     onRemove(file);
+    file.upload.value?.abort.abort();
     input.current?.focus();
   };
   return html`<div class="field files">
@@ -76,15 +89,22 @@ export function Files({ files, onAdd, onRemove }) {
     ${
       files.length > 0 &&
       html`<ul class="deliveries" aria-label="Attached files">${files.map(
-        (
-          file,
-        ) => html`<li key=${file.id}><span class="what">${file.filename} <small class="muted">${words.size(file.blob.size)}</small></span>
-          <button type="button" class="secondary outline small" aria-label=${`Remove ${file.filename}`} onClick=${() => remove(file)}>Remove</button></li>`,
+        (file) => html`<${AttachedFile} key=${file.id} file=${file} onRemove=${() => remove(file)} />`,
       )}</ul>`
     }
     <input id=${id} ref=${input} type="file" multiple onChange=${choose} aria-describedby=${`${id}-hint`} />
     <small id=${`${id}-hint`}>You can also drop files on the message. ${words.size(total(files))} of ${words.size(MOST_BYTES)} used.</small>
   </div>`;
+}
+
+/** @param {{file: Attached, onRemove: () => void}} props */
+function AttachedFile({ file, onRemove }) {
+  const upload = useShared(file.upload);
+  const size = words.size(file.blob.size);
+  const act = upload ? "Cancel" : "Remove";
+  return html`<li><span class="what">${file.filename} <small class="muted">${upload ? `${words.size(upload.sent)} of ${size} uploaded` : size}</small>
+      ${upload && html`<progress value=${upload.sent} max=${file.blob.size} aria-label=${`Upload of ${file.filename}`}></progress>`}</span>
+    <button type="button" class="secondary outline small" aria-label=${`${act} ${file.filename}`} onClick=${onRemove}>${act}</button></li>`;
 }
 
 /** Return the handlers of an element on which files can be dropped. @param {(files: Iterable<File>) => void} onAdd */

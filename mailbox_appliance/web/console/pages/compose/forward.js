@@ -9,7 +9,7 @@ import * as words from "../../words.js";
 import { filesOf, Handing, Preview, whyStay } from "./handing.js";
 import { given, isAddressed, Recipients, toldOf } from "./recipients.js";
 import { Sending } from "./sending.js";
-import { forwarded, messagePath } from "./start.js";
+import { messagePath } from "./start.js";
 
 /** @typedef {{to: any[], cc: any[], comment: string, includeAttachments: boolean}} Values */
 
@@ -29,10 +29,11 @@ export function Forward({ start: { original, title, values: nothing } }) {
   const ready = (/** @type {() => unknown} */ then) => () => {
     if (isAddressed(() => [...latest.values.to, ...latest.values.cc])) then();
   };
-  const send = ready(() => {
+  const asked = () => requestOf(accountId, original.id, latest.values);
+  const send = (/** @type {string} */ digest = "") => {
     setOpen(false);
-    void sending.send(async () => requestOf(accountId, original.id, latest.values));
-  });
+    void sending.send(async () => ({ ...asked(), digest }));
+  };
   const errors = toldOf(error);
   const form = /** @type {any} */ ({ values, errors, set });
   const files = filesOf(original);
@@ -53,17 +54,13 @@ export function Forward({ start: { original, title, values: nothing } }) {
       ${
         !sending.isOpen &&
         html`<div class="actions">
-        <button type="button" onClick=${send}>Forward</button>
+        <button type="button" onClick=${ready(() => send())}>Forward</button>
         <button type="button" class="secondary" onClick=${ready(() => setOpen(true))}>Preview</button>
         <a role="button" class="secondary outline" href=${to("/compose", { account: accountId, forward: original.id, as: "message" })}>Edit or schedule</a>
       </div>`
       }
     </section>
-    ${
-      isOpen &&
-      html`<${Preview} accountId=${accountId} onClose=${() => setOpen(false)} onSend=${send}
-      prepare=${async () => previewOf(original, latest.values)} />`
-    }`;
+    ${isOpen && html`<${Preview} onClose=${() => setOpen(false)} onSend=${send} prepare=${async () => asked()} />`}`;
 }
 
 /** @param {Values} values */
@@ -75,9 +72,4 @@ function isBegun({ to, cc, comment }) {
 function requestOf(accountId, id, { to, cc, comment, includeAttachments }) {
   const body = { to: given(to), cc: given(cc), includeAttachments, ...(comment.trim() && { comment }) };
   return { accountId, path: `${messagePath(accountId, id)}/forward`, body, mark: JSON.stringify(body), isDraft: false };
-}
-
-/** The request for a preview. The API cannot preview a forward, so this previews a message with the same text and recipients. @param {any} original @param {Values} values */
-function previewOf(original, { to, cc, comment }) {
-  return { to: given(to), cc: given(cc), subject: forwarded(original), body: { text: comment.trim() || "." } };
 }

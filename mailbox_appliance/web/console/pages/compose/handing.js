@@ -122,14 +122,14 @@ export function whyStay(sending, isUnsaved) {
 // --- The preview of a message as the API prepared it, and the choice of a time ---
 
 /**
- * @param {{accountId: string, prepare: () => Promise<any>, onClose: () => void, onSend: () => void}} props
- *   `prepare`: saves the message and returns the body of the request
+ * @param {{prepare: () => Promise<{path: string, body: any}>, onClose: () => void, onSend: (digest: string) => void}} props
+ *   `prepare`: saves the message and returns the path and body that send it; `onSend`: sends exactly what is shown
  */
-export function Preview({ accountId, prepare, onClose, onSend }) {
-  const loading = useLoad(
-    async () => api.ask("POST", api.at`/accounts/${accountId}/send/preview`, { body: await prepare() }),
-    [],
-  );
+export function Preview({ prepare, onClose, onSend }) {
+  const loading = useLoad(async () => {
+    const { path, body } = await prepare();
+    return api.ask("POST", `${path}/preview`, { body });
+  }, []);
   return html`<${Dialog} title="Send this message?" wide onClose=${onClose}>
     <${Loaded} of=${loading} what="the preview">
       ${(/** @type {api.Answer} */ { data, warnings }) => html`
@@ -145,7 +145,7 @@ export function Preview({ accountId, prepare, onClose, onSend }) {
         ]} />
         <footer>
           <button type="button" class="secondary" onClick=${onClose}>Keep editing</button>
-          <button type="button" onClick=${onSend}>Send</button>
+          <button type="button" onClick=${() => onSend(data.previewDigest)}>Send</button>
         </footer>`}
     <//>
   <//>`;

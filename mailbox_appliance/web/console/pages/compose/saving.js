@@ -100,8 +100,12 @@ export class Saving {
       this.saved = version;
       this.state.set({ kind: this.saved === this.version ? "saved" : "changed" });
     } catch (error) {
+      if (error instanceof DOMException && error.name === "AbortError") {
+        this.state.set({ kind: "changed" }); // the person canceled an upload, which removes its file
+        return;
+      }
       const isLost =
-        error instanceof api.ApiError && (error.status === 404 || isInUse(error) || error.code === "sync_required");
+        error instanceof api.ApiError && (isGone(error) || isInUse(error) || error.code === "sync_required");
       this.state.set({ kind: isLost ? "lost" : "failed", error });
       if (!isLost && error instanceof api.ApiError && (error.status === 0 || error.status >= 429)) this.plan(AGAIN);
       throw error;
@@ -155,6 +159,11 @@ export class Saving {
     this.version += 1;
     await this.save();
   }
+}
+
+/** Whether the draft does not exist any more; an upload that has ended is sent again with the next save. @param {api.ApiError} error */
+function isGone(error) {
+  return error.status === 404 && !error.details.some(({ path }) => path.endsWith("/uploadId"));
 }
 
 /** The delivery operation that uses or has sent the draft, if the error names one. @param {unknown} error @returns {string | null} */

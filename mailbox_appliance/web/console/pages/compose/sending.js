@@ -16,7 +16,7 @@ import { isInUse } from "./saving.js";
 
 const KEPT = "mailbox-appliance.sending";
 
-/** `isDraft`: for a saved draft, which the API sends only once. @typedef {{accountId: string, path: string, body: any, mark: string, isDraft: boolean}} Request */
+/** `isDraft`: for a saved draft, which the API sends only once; `digest`: of the preview that the message must match. @typedef {{accountId: string, path: string, body: any, mark: string, isDraft: boolean, digest?: string}} Request */
 /**
  * `subject`: the ID of the draft or message; `at`: the time of the last attempt, in milliseconds;
  * `request`: null if it was not kept.
@@ -90,7 +90,9 @@ export class Sending {
     }
     remember(this.subject, this.attempt);
     try {
+      /** @type {Record<string, string>} */
       const headers = { "Idempotency-Key": attempt.key };
+      if (request.digest) headers["If-Match"] = `"${request.digest}"`;
       const { data, warnings } = await api.ask("POST", request.path, { body: request.body, headers });
       this.settled(null);
       this.state.set({ kind: "answered", delivery: data, warnings });

@@ -58,7 +58,7 @@ function message(accountId, id) {
 }
 
 /** Return the subject of a forward. @param {{subject: string}} message */
-export function forwarded({ subject }) {
+function forwarded({ subject }) {
   return /^fwd?:/i.test(subject) ? subject : `Fwd: ${subject}`;
 }
 

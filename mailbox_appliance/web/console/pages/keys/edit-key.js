@@ -1,5 +1,5 @@
 // @ts-check
-/** Creating and editing a key. Administrators cannot grant mail permissions to keys of other members. */
+/** Creating and editing a key. */
 import { nameOf } from "../../accounts.js";
 import * as api from "../../api.js";
 import { html, useState } from "../../html.js";
@@ -48,20 +48,17 @@ function Change({ me, apiKey, members, accounts }) {
   const isOwn = apiKey.memberId === me.id;
   const before = rightsOf(apiKey);
   const mine = accounts.filter((one) => reaches(one, apiKey.memberId));
-  const reached = mine.filter((one) => isOwn || before.reach === "all" || before.accounts.includes(one.id));
   const form = useForm(before, async (values) => {
     const rights = /** @type {Rights} */ (/** @type {any} */ (values));
-    const scope = changedScope(rights, before, reached);
+    const scope = changedScope(rights, before, mine);
     await api.patch(api.at`/admin/api-keys/${apiKey.id}`, { ...permissionsOf(rights), ...scope });
     go("/keys", isOwn ? {} : { all: 1 });
     done(`Key “${apiKey.name}” saved.`);
   });
   const owner = isOwn ? undefined : (members.find((one) => one.id === apiKey.memberId)?.name ?? "its owner");
-  const most = isOwn ? null : before.mail;
-  return html`<${Edit} form=${form} action="Save key" isOwn=${isOwn} owner=${owner} accounts=${mine}
-      choices=${{ accounts: reached, isAdmin: true, most, mayWiden: isOwn || before.reach === "all" }}>
+  return html`<${Edit} form=${form} action="Save key" isOwn=${isOwn} owner=${owner} accounts=${mine} choices=${{ accounts: mine, isAdmin: true }}>
       <p><strong>${apiKey.name}</strong>, a key of ${owner ?? "yours"}, keeps its token.
-        ${owner && ` Only ${owner} can grant more mail permissions, with a new key.`}</p>
+        ${owner && ` It never does more than ${owner} may do. ${owner} is informed of the change.`}</p>
     <//>`;
 }
 
@@ -104,15 +101,13 @@ async function ask(keyId) {
 /** @typedef {import("../../ui/form.js").FormState} FormState */
 
 /**
- * @param {{of: FormState, accounts: import("../../accounts.js").Account[], isAdmin: boolean, most?: string[] | null,
- *   mayWiden?: boolean}} props `most`: the mail capabilities that can be granted; `mayWiden`: whether all mailboxes can be chosen
+ * @param {{of: FormState, accounts: import("../../accounts.js").Account[], isAdmin: boolean}} props
  */
-function Choices({ of: form, accounts, isAdmin, most = null, mayWiden = true }) {
-  const isBeyond = (/** @type {string[]} */ wanted) => most !== null && wanted.some((one) => !most.includes(one));
-  const profiles = Object.entries(PROFILES).map(([value, one]) => ({ value, ...one, disabled: isBeyond(one.mail) }));
+function Choices({ of: form, accounts, isAdmin }) {
+  const profiles = Object.entries(PROFILES).map(([value, one]) => ({ value, ...one }));
   const custom = { value: "custom", label: "Custom", hint: "Only the permissions you select." };
   const reach = [
-    { value: "all", label: "All mailboxes", hint: "Including mailboxes connected later.", disabled: !mayWiden },
+    { value: "all", label: "All mailboxes", hint: "Including mailboxes connected later." },
     { value: "some", label: "Selected mailboxes" },
   ];
   return html`
@@ -121,7 +116,7 @@ function Choices({ of: form, accounts, isAdmin, most = null, mayWiden = true }) 
     ${
       form.values.profile === "custom" &&
       html`<${Picks} of=${form} name="mail" legend="Permissions"
-        choices=${MAIL.map((one) => ({ value: one.id, label: one.full, hint: one.id, disabled: isBeyond([one.id]) }))} />`
+        choices=${MAIL.map((one) => ({ value: one.id, label: one.full, hint: one.id }))} />`
     }
     <${Picks} of=${form} name="reach" legend="Mailbox access" choices=${reach} />
     ${

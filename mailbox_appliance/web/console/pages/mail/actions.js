@@ -1,6 +1,6 @@
 // @ts-check
-/** Actions on messages: one request per mailbox, a result for each message, and undo where possible. */
-import { at, get, post } from "../../api.js";
+/** Actions on messages: one request per mailbox, a result for each message, and an undo. */
+import { ask, at, get } from "../../api.js";
 import { html, useEffect, useId, useState } from "../../html.js";
 import { Dialog, sure } from "../../ui/dialog.js";
 import { Field, Form, useForm } from "../../ui/form.js";
@@ -11,27 +11,28 @@ import { inOrder, ROLES } from "./view.js";
 
 /** @typedef {import("./listing.js").Message} Message */
 /** @typedef {{folder?: string, labels?: string[]}} More */
-/** @typedef {{succeeded: Message[], failed: {message: Message, code: string}[], uncertain: Message[], errors: unknown[]}} Outcome */
-/** @typedef {{action: string, more?: More, messages: Message[]}} Step */
+/** @typedef {{succeeded: Message[], failed: {message: Message, code: string}[], uncertain: Message[], errors: unknown[], undo?: Step}} Outcome `undo`: the step that undoes the action, if it can be undone */
+/** @typedef {{action: string, more?: More, messages: Message[], tokens?: Map<string, string>}} Step `tokens`: those of an undo, by mailbox */
 
-/** The participle of each action, and the opposite action of flags and labels. @type {Record<string, [participle: string, opposite?: string]>} */
+/** The participle of each action. @type {Record<string, string>} */
 const KNOWN = {
-  markRead: ["marked as read", "markUnread"],
-  markUnread: ["marked as unread", "markRead"],
-  star: ["starred", "unstar"],
-  unstar: ["no longer starred", "star"],
-  archive: ["archived"],
-  trash: ["moved to the trash"],
-  untrash: ["moved out of the trash"],
-  delete: ["deleted permanently"],
-  move: ["moved"],
-  addLabels: ["labeled", "removeLabels"],
-  removeLabels: ["unlabeled", "addLabels"],
-  undo: ["restored"],
+  markRead: "marked as read",
+  markUnread: "marked as unread",
+  star: "starred",
+  unstar: "no longer starred",
+  archive: "archived",
+  trash: "moved to the trash",
+  untrash: "moved out of the trash",
+  delete: "deleted permanently",
+  move: "moved",
+  addLabels: "labeled",
+  removeLabels: "unlabeled",
+  undo: "restored",
 };
 /** @type {Record<string, string>} */
 const REASONS = {
   not_found: "no longer there",
+  changed: "changed since",
   identity_changed: "changed on the mail server",
   folder_not_found: "the folder no longer exists",
   label_invalid: "the mail server rejects this label",
@@ -45,23 +46,30 @@ const REASONS = {
  * @param {Step} step
  * @returns {Promise<Outcome>}
  */
-export async function perform({ action, messages, more }) {
+export async function perform({ action, messages, more, tokens }) {
   /** @type {Outcome} */
   const outcome = { succeeded: [], failed: [], uncertain: [], errors: [] };
+  /** @type {Map<string, string>} */
+  const undos = new Map();
   for (const [accountId, those] of byAccount(messages)) {
     const known = new Map(those.map((one) => [one.id, one]));
     const of = (/** @type {string[]} */ ids) => ids.flatMap((id) => known.get(id) ?? []);
+    const path = at`/accounts/${accountId}/messages/actions`;
     try {
-      const body = { action, messageIds: [...known.keys()], ...more };
-      const told = await post(at`/accounts/${accountId}/messages/actions`, body);
-      outcome.succeeded.push(...of(told.succeededIds));
-      outcome.uncertain.push(...of(told.uncertainIds));
-      for (const { messageId, code } of told.failed)
+      const { data, undo } = tokens
+        ? await ask("POST", `${path}/undo`, { body: { token: tokens.get(accountId) } })
+        : await ask("POST", path, { body: { action, messageIds: [...known.keys()], ...more } });
+      outcome.succeeded.push(...of(data.succeededIds));
+      outcome.uncertain.push(...of(data.uncertainIds));
+      for (const { messageId, code } of data.failed)
         outcome.failed.push(...of([messageId]).map((message) => ({ message, code })));
+      if (undo) undos.set(accountId, undo.token);
     } catch (error) {
       outcome.errors.push(error);
     }
   }
+  const restorable = outcome.succeeded.filter((one) => undos.has(one.accountId));
+  if (restorable.length) outcome.undo = { action: "undo", messages: restorable, tokens: undos };
   return outcome;
 }
 
@@ -70,42 +78,9 @@ function byAccount(messages) {
   return Map.groupBy(messages, (one) => one.accountId);
 }
 
-/**
- * Return the steps that undo an action, if any. Flags are restored only for messages whose flag changed.
- * @param {Step} step its messages as they were before
- * @returns {Step[]}
- */
-export function undoing({ action, messages, more }) {
-  const opposite = KNOWN[action]?.[1];
-  if (opposite) return [{ action: opposite, more, messages: messages.filter((one) => wasOther(action, one, more)) }];
-  if (action === "delete") return [];
-  const folders = Map.groupBy(messages, (one) => `${one.accountId} ${one.folder?.id}`);
-  return [...folders.values()].flatMap((those) => back(those[0]?.folder, those));
-}
-
-/** @param {Message["folder"]} folder @param {Message[]} messages @returns {Step[]} */
-function back(folder, messages) {
-  if (!folder) return [];
-  if (folder.role === "archive" || folder.role === "trash") return [{ action: folder.role, messages }];
-  return [{ action: "move", more: { folder: folder.id }, messages }];
-}
-
-/** @param {string} action @param {Message} message @param {More} [more] */
-function wasOther(action, { flags, labels = [] }, more) {
-  if (action === "markRead") return !flags.read;
-  if (action === "markUnread") return flags.read;
-  if (action === "star") return !flags.starred;
-  if (action === "unstar") return flags.starred;
-  const had = more?.labels?.some((label) => labels.includes(label)) ?? false;
-  return action === "addLabels" ? !had : had;
-}
-
-/** Undo steps and show the result. @param {Step[]} steps @param {(step: Step) => Promise<Outcome>} [run] */
-export async function takeBack(steps, run = perform) {
-  for (const step of steps) {
-    const outcome = await run(step);
-    tell({ action: "undo", messages: step.messages }, outcome, {});
-  }
+/** Undo an action and show the result. @param {Step} step @param {(step: Step) => Promise<Outcome>} [run] */
+export async function takeBack(step, run = perform) {
+  tell(step, await run(step), {});
 }
 
 /** Ask before an action that cannot be undone. @param {Step} step */
@@ -133,7 +108,7 @@ export function changed({ action, more }) {
 
 /** Whether the action moves messages out of their folder. @param {string} action */
 export function leaves(action) {
-  return KNOWN[action]?.[1] === undefined;
+  return ["archive", "trash", "untrash", "delete", "move"].includes(action);
 }
 
 /**
@@ -144,7 +119,7 @@ export function leaves(action) {
  * @returns {(() => void) | undefined} closes the notice
  */
 export function tell({ action, more }, outcome, { where, undo }) {
-  const [participle = action] = KNOWN[action] ?? [];
+  const participle = KNOWN[action] ?? action;
   const { succeeded, uncertain } = outcome;
   const to = where ? ` to ${where}` : more?.labels ? `: ${list(more.labels)}` : "";
   for (const error of outcome.errors) failed(error);

@@ -6,7 +6,7 @@ import { useShortcuts } from "../../shortcuts.js";
 import { Choice } from "../../ui/form.js";
 import { Busy, Empty, Pager, Problem } from "../../ui/load.js";
 import { number } from "../../words.js";
-import { changed, isMeant, Labels, leaves, Move, perform, takeBack, tell, undoing } from "./actions.js";
+import { changed, isMeant, Labels, leaves, Move, perform, takeBack, tell } from "./actions.js";
 import { focusedId, focusRow, Rows, useKeptFocus, useListing } from "./listing.js";
 import { EVERYWHERE, hrefOf, SHOWS } from "./view.js";
 
@@ -111,14 +111,14 @@ function useActions(view, listing, selection, onChanged) {
     if (!first || pending.size || !(await isMeant(step))) return;
     keepFocus(first.id);
     const outcome = await run(step);
-    const steps = undoing({ ...step, messages: outcome.succeeded }).filter((one) => one.messages.length);
+    const { undo: taken } = outcome;
     const undo = () => {
       close?.();
       if (back.current === undo) back.current = undefined;
-      void takeBack(steps, run);
+      if (taken) void takeBack(taken, run);
     };
-    const close = tell(step, outcome, { where, undo: steps.length ? undo : undefined });
-    if (close) back.current = steps.length ? undo : undefined;
+    const close = tell(step, outcome, { where, undo: taken && undo });
+    if (close) back.current = taken && undo;
   };
   return { act, undo: () => back.current?.(), pending };
 }

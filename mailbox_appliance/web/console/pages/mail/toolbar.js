@@ -6,7 +6,7 @@ import { html, useState } from "../../html.js";
 import { go, to } from "../../router.js";
 import { useShortcuts } from "../../shortcuts.js";
 import { Badge } from "../../ui/values.js";
-import { changed, isMeant, Labels, leaves, Move, perform, takeBack, tell, undoing } from "./actions.js";
+import { changed, isMeant, Labels, leaves, Move, perform, takeBack, tell } from "./actions.js";
 import { listHref } from "./view.js";
 
 /** @typedef {import("./listing.js").Message} Message */
@@ -22,13 +22,13 @@ export async function act(message, action, { more, where, onUndone } = {}) {
   const step = { action, messages: [message], ...(more && { more }) };
   if (!(await isMeant(step))) return null;
   const outcome = await perform(step);
-  const steps = undoing(step);
+  const { undo: back } = outcome;
   const undo = async () => {
-    await takeBack(steps);
+    if (back) await takeBack(back);
     onUndone?.();
   };
   if (leaves(action) || !outcome.succeeded.length)
-    tell(step, outcome, { where, undo: steps.length ? () => void undo() : undefined });
+    tell(step, outcome, { where, undo: back ? () => void undo() : undefined });
   return outcome.succeeded.length ? changed(step) : null;
 }
 
