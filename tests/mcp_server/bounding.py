@@ -26,7 +26,7 @@ from tests.mcp_server.sceptic import BOUND, Answer
 from tests.servers.desk import ADMIN, a_key
 
 FORMS = ("text", "markdown", "html")
-_OF_NO_MAILBOX = ("list_accounts", "get_status")
+_OF_NO_MAILBOX = ("list_accounts", "list_approvals", "get_status")
 
 
 @dataclass
@@ -131,6 +131,7 @@ def lists_of_any_limit(reader: Reader) -> None:
             reader.good("search_emails", **sought, limit=limit)
         for tool in ("list_emails", "list_folders", "list_labels", "list_accounts", "list_scheduled_emails"):
             reader.good(tool, limit=limit)
+        reader.good("list_approvals", limit=limit)
         assert reader.good("search_emails", q="subject:0", limit=limit).data["items"]
     reader.good("get_status")
 

@@ -39,6 +39,7 @@ HINTS: dict[str, Mapping[str, bool]] = {
     "get_delivery_operation": READS,
     "list_scheduled_emails": READS,
     "cancel_scheduled_email": TAKES_BACK,
+    "list_approvals": READS,
     "modify_emails": DESTROYS,
     "undo_action": TAKES_BACK,
     "list_changes": READS,

@@ -58,7 +58,7 @@ def test_a_client_that_asks_first_is_told_the_current_version(stage: Stage, way:
         assert assistant.version == CURRENT
 
 
-READING = {name for name, hints in HINTS.items() if hints["readOnlyHint"]} - {"preview_send"}
+READING = {name for name, hints in HINTS.items() if hints["readOnlyHint"]} - {"preview_send", "list_approvals"}
 WRITING: dict[str, dict[str, Any]] = {
     "create_upload_link": {},
     "create_draft": {"body": {"text": "a"}},
@@ -77,6 +77,7 @@ SHOWN: dict[tuple[str, ...], set[str]] = {
     ("mail.drafts",): {"create_upload_link", "create_draft", "update_draft", "delete_draft", "preview_send"},
     ("mail.send",): {
         *("create_upload_link", "preview_send", "send_email", "forward_email", "cancel_scheduled_email"),
+        "list_approvals",
     },
     ("mail.organize",): {"modify_emails", "undo_action"},
     ("mail.trash", "mail.delete"): {"modify_emails", "undo_action"},
@@ -85,7 +86,7 @@ SHOWN: dict[tuple[str, ...], set[str]] = {
 
 
 def test_a_key_that_may_only_read(stage: Stage) -> None:
-    assert set(HINTS) == READING | WRITING.keys()
+    assert set(HINTS) == READING | WRITING.keys() | {"list_approvals"}
     account, _ = stage.mailbox()
     with stage.http(stage.key(permissionProfile="read-only"), CURRENT) as assistant:
         judge = Judge(assistant.tools())

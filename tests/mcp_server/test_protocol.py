@@ -110,7 +110,7 @@ def test_all_tools_are_listed_at_once(app: TestApp, ada: CheckedClient, version:
     refused = post(app, ada.token, message("tools/list", cursor="zzz"), version=version)
     assert refused.json["error"]["code"] == -32602
     assert "cursor" in refused.json["error"]["message"]
-    assert len(post(app, ada.token, message("tools/list"), version=version).result["tools"]) == 22
+    assert len(post(app, ada.token, message("tools/list"), version=version).result["tools"]) == 25
 
 
 # --- what a body is, and what is taken for an answer ------------------------------------------------------------------

@@ -355,14 +355,16 @@ def test_a_key_is_told_of_the_tools_that_it_may_use(library: Library) -> None:
         "preview_send",
         "modify_emails",
         "undo_action",
+        "create_upload_link",
     }
-    full = read_write | {"send_email", "forward_email", "cancel_scheduled_email"}
-    assert len(full) == 24
+    sending = {"send_email", "forward_email", "cancel_scheduled_email", "list_approvals"}
+    full = read_write | sending
+    assert len(full) == 25
     for (profile, capabilities), wanted in zip(PROFILES.items(), (read_only, read_write, full), strict=True):
         _, token = add_key(library.appliance, member, *capabilities)
         assert _listed(library, token) == wanted, profile
     _, sends = add_key(library.appliance, member, "mail.send")
-    assert _listed(library, sends) == {"preview_send", "send_email", "forward_email", "cancel_scheduled_email"}
+    assert _listed(library, sends) == {"preview_send", "create_upload_link", *sending}
     assert _listed(library, library.client.token) == full
 
 
