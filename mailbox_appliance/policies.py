@@ -7,6 +7,7 @@ of both policies holds in each field. A policy that cannot be read allows nothin
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,7 +16,9 @@ from mailbox_appliance.mail.address import comparable_domain, domain_of, same_ad
 from mailbox_appliance.model.base import own_text
 from mailbox_appliance.model.deliveries import Quota
 from mailbox_appliance.model.policies import SendingPolicy
-from mailbox_appliance.store.store import Store
+
+if TYPE_CHECKING:
+    from mailbox_appliance.store.store import Store
 
 _WINDOWS = (("per_hour", "perHour", timedelta(hours=1)), ("per_day", "perDay", timedelta(days=1)))
 
@@ -88,7 +91,7 @@ def is_blocked(entry: str, address: str) -> bool:
     return domain == named or domain.endswith(f".{named}")
 
 
-def read_policies(store: Store, account_id: str, credential_id: str) -> Policies:
+def read_policies(store: "Store", account_id: str, credential_id: str) -> Policies:
     """Return the policies of a mailbox and of a credential. Raises PolicyDenied for one that cannot be read."""
     try:
         mailbox, key = store.sending_policies.read(account_id, credential_id)
@@ -99,7 +102,7 @@ def read_policies(store: Store, account_id: str, credential_id: str) -> Policies
 
 
 def check(
-    store: Store,
+    store: "Store",
     policies: Policies,
     account_id: str,
     recipients: Sequence[str],

@@ -1,6 +1,6 @@
 """Operations on API keys: a member's own keys, all keys for administrators, and the permissions of a key."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -22,7 +22,7 @@ from mailbox_appliance.model.members import (
 from mailbox_appliance.operations.licence import require_verified_license
 from mailbox_appliance.operations.members import get_named_member
 from mailbox_appliance.operations.message_input import Name, refuse_control_characters
-from mailbox_appliance.operations.operation import Access, Caller, operation, recheck_caller
+from mailbox_appliance.operations.operation import Access, Caller, KeyId, operation, recheck_caller, require_key_exists
 from mailbox_appliance.permissions import KeyRights
 from mailbox_appliance.security.tokens import hash_token, new_token
 from mailbox_appliance.store.credentials import FoundCredential
@@ -143,12 +143,10 @@ def _unique_capabilities(capabilities: Iterable[Capability]) -> tuple[Capability
 # --- The operations ---
 
 
-_MAX_KEY_ID = 200
 _ALL_MAIL_WARNING = (
     "With `admin.members`, this key can issue a password reset for any member who is not an administrator, and so give"
     " access to all their mail. Give it only to programs that you trust with that."
 )
-KeyId = Annotated[str, Meta(min_length=1, max_length=_MAX_KEY_ID)]
 
 
 class CreateApiKeyRequest(UpdateApiKeyRequest, frozen=True, kw_only=True):
@@ -166,7 +164,7 @@ class CreateMemberApiKeyRequest(CreateApiKeyRequest, frozen=True, kw_only=True):
     - member_id: ID of the member it belongs to.
     """
 
-    member_id: Annotated[str, Meta(min_length=1, max_length=_MAX_KEY_ID)]
+    member_id: Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class IssuedApiKey(Wire, frozen=True, kw_only=True):
@@ -178,12 +176,6 @@ class IssuedApiKey(Wire, frozen=True, kw_only=True):
 
     api_key: ApiKey
     token: str
-
-
-def require_key_exists(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:  # noqa: ARG001
-    key_id = values.get("keyId", "")
-    if len(key_id) <= _MAX_KEY_ID:  # a longer one is an invalid request
-        appliance.store.api_keys.get(key_id)
 
 
 @operation(access=Access.SESSION)

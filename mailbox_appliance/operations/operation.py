@@ -143,6 +143,17 @@ def identify(store: Store, token: str | None, origin: Origin) -> Caller:
     return Caller(origin, found, effective_capabilities(found))
 
 
+_MAX_KEY_ID = 200
+KeyId = Annotated[str, msgspec.Meta(min_length=1, max_length=_MAX_KEY_ID)]
+
+
+def require_key_exists(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:  # noqa: ARG001
+    """Raise NotFound if no API key has the ID in the path: the `check_request` of operations on any member's key."""
+    key_id = values.get("keyId", "")
+    if len(key_id) <= _MAX_KEY_ID:  # a longer one is an invalid request
+        appliance.store.api_keys.get(key_id)
+
+
 def recheck_caller(store: Store, caller: Caller, *needed: Capability) -> FoundCredential:
     """Check the caller's rights again and return their credential as it is now. Call inside the transaction that saves.
 

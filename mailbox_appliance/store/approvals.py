@@ -19,9 +19,10 @@ from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.model.deliveries import DeliveryWork, NewApproval
 from mailbox_appliance.model.messages import ComposedMessage, MessageSummary
 from mailbox_appliance.model.policies import SendingPolicy
+from mailbox_appliance.store.changes import VISIBLE_APPROVALS
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.deliveries import DeliveryOutcome, end_delivery
-from mailbox_appliance.store.delivery_queries import VISIBLE_APPROVALS, insert_approval
+from mailbox_appliance.store.delivery_queries import insert_approval
 
 
 class SendingPolicies:

@@ -19,8 +19,13 @@ from mailbox_appliance.errors import Invalid
 from mailbox_appliance.model.changes import EventType, list_event_types
 from mailbox_appliance.security.tokens import id_of
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.delivery_queries import VISIBLE_APPROVALS
 
+#: SQL condition that a member sees the approval of a delivery `d`.
+# The owner sees all of a mailbox; others see those of their own API keys, in mailboxes that they have access to.
+VISIBLE_APPROVALS = """
+EXISTS (SELECT 1 FROM accounts a WHERE a.id = d.account_id AND (a.owner_member_id = :member
+  OR (substr(d.credential_id, 1, 4) = 'key_' AND d.member_id = :member AND (a.shared_with_all OR EXISTS (
+    SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = :member)))))"""
 #: The types of events by their numbers in the column `kind`, beginning with 1. 0 stands for changed rights.
 KINDS: tuple[EventType, ...] = list_event_types()
 #: The kind of a row that makes readers that wait check what they may read. It is not shown.

@@ -43,6 +43,7 @@ from mailbox_appliance.model.deliveries import (
 )
 from mailbox_appliance.model.messages import Address, ComposedMessage, Envelope
 from mailbox_appliance.security.tokens import new_id
+from mailbox_appliance.store.changes import VISIBLE_APPROVALS
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.moves import first_number
 
@@ -80,13 +81,6 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'accepted', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 _INSERT_APPROVAL = """
 INSERT INTO approvals (operation, id, reasons, by_owner, digest, message, created_at, expires_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
-
-#: SQL condition that a member sees the approval of a delivery `d`.
-# The owner sees all of a mailbox; others see those of their own API keys, in mailboxes that they have access to.
-VISIBLE_APPROVALS = """
-EXISTS (SELECT 1 FROM accounts a WHERE a.id = d.account_id AND (a.owner_member_id = :member
-  OR (substr(d.credential_id, 1, 4) = 'key_' AND d.member_id = :member AND (a.shared_with_all OR EXISTS (
-    SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = :member)))))"""
 
 
 class ScheduledSummary(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ Words in braces are values of the path. Whatever else is asked for is there so t
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.doors.rights import ACTIONS, APPROVAL, BOX, KEY, KEY_POLICY, MEMBER, MESSAGE, OPERATION, POLICY
 
@@ -39,6 +40,8 @@ def _action(words: str, action: str) -> Line:
 IN = "--account {accountId}"
 SERVERS = "--email a@b.example --imap-host h --smtp-host h --password-stdin"
 TO = "--to a@b.example"
+#: Any JSON object: with a body, a command need not read the present policy first.
+OBJECT = Path(__file__).parents[1] / "console" / "package.json"
 # fmt: off
 LINES: tuple[Line, ...] = (
     _line("login --email a@b.example --password-stdin",               "POST /auth/login"),
@@ -146,7 +149,7 @@ LINES: tuple[Line, ...] = (
     _line(f"policy show {IN}",                                        f"GET {POLICY}"),
     _line(f"policy set {IN} --approval always",                       f"PUT {POLICY}"),
     _line("policy show --key {keyId}",                                f"GET {KEY_POLICY}"),
-    _line("policy set --key {keyId} --approval always",               f"PUT {KEY_POLICY}"),
+    _line(f"policy set --key {{keyId}} --input {OBJECT}",             f"PUT {KEY_POLICY}"),
     _line("policy show --key {keyId} --all-members",                  f"GET {KEY}/sending-policy"),
     _line("policy set --key {keyId} --approval always --all-members", f"PUT {KEY}/sending-policy"),
     _line("events list",                                              "GET /events"),

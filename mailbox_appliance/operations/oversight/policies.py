@@ -13,8 +13,15 @@ from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.base import Input
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.policies import ApprovalRule, SendingPolicy
-from mailbox_appliance.operations.api_keys import KeyId, require_key_exists
-from mailbox_appliance.operations.operation import Access, Caller, operation, recheck_caller, recheck_owner
+from mailbox_appliance.operations.operation import (
+    Access,
+    Caller,
+    KeyId,
+    operation,
+    recheck_caller,
+    recheck_owner,
+    require_key_exists,
+)
 from mailbox_appliance.policies import looser_fields
 from mailbox_appliance.store.store import Store
 
