@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.servers.running import Answer
 from tests.servers.scripted_smtp import ScriptedSmtp
 
 _keys = itertools.count(1)
+ENVIRONMENT = {"MAILBOX_APPLIANCE_BACKUP_DAILY": "no", "MAILBOX_APPLIANCE_SYNC_POLL_INTERVAL": "1"}
 OTHER = "bob@example.org"
 
 
@@ -58,18 +60,25 @@ class Desk:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[House]:
-    environment = {"MAILBOX_APPLIANCE_BACKUP_DAILY": "no", "MAILBOX_APPLIANCE_SYNC_POLL_INTERVAL": "1"}
-    made = House(tmp_path_factory.mktemp("approvals"), mail_server, environment=environment)
+    made = House(tmp_path_factory.mktemp("approvals"), mail_server, environment=ENVIRONMENT)
     yield made
     made.stop()
 
 
+@contextmanager
+def new_desk(house: House) -> Iterator[Desk]:
+    """Yield a new member with a mailbox and a key."""
+    smtp = ScriptedSmtp().start()
+    try:
+        box = house.connect(house.add_member("ann"), smtp=smtp)
+        made = house.ask(box.owner, "POST", "/me/api-keys", {"name": "Agent", "permissionProfile": "full"})
+        assert made.status == 201, made.body
+        yield Desk(house, box, smtp, made.data["apiKey"]["id"], made.data["token"])
+    finally:
+        smtp.stop()
+
+
 @pytest.fixture
 def desk(house: House) -> Iterator[Desk]:
-    """A new member with a mailbox and a key."""
-    smtp = ScriptedSmtp().start()
-    box = house.connect(house.add_member("ann"), smtp=smtp)
-    made = house.ask(box.owner, "POST", "/me/api-keys", {"name": "Agent", "permissionProfile": "full"})
-    assert made.status == 201, made.body
-    yield Desk(house, box, smtp, made.data["apiKey"]["id"], made.data["token"])
-    smtp.stop()
+    with new_desk(house) as made:
+        yield made

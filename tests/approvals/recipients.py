@@ -100,20 +100,20 @@ class Case:
             "internalOnly": self.is_internal,
         }
 
-    def is_forbidden(self, one: Recipient) -> bool:
-        """Whether the rules forbid this recipient."""
+    def is_forbidden(self, one: Recipient, *, with_internal: bool = True) -> bool:
+        """Whether the rules forbid this recipient. `with_internal`: whether `is_internal` counts."""
         return (
             any(_may_name(entry, one) for entry in self.blocked)
             or (self.allowed is not None and not any(_names(entry, one) for entry in self.allowed))
-            or (self.is_internal and one.domain.labels != self.own.labels)
+            or (with_internal and self.is_internal and one.domain.labels != self.own.labels)
         )
 
-    def is_refused(self) -> bool:
+    def is_refused(self, *, with_internal: bool = True) -> bool:
         """Whether the rules forbid the message."""
         # SMTP tells local parts apart that differ in case.
         distinct = {(_unquoted(each.written), each.domain.labels) for each in self.recipients}
         too_many = self.most is not None and len(distinct) > self.most
-        return too_many or any(self.is_forbidden(each) for each in self.recipients)
+        return too_many or any(self.is_forbidden(each, with_internal=with_internal) for each in self.recipients)
 
 
 def identity(address: str) -> tuple[str, tuple[str, ...]]:
