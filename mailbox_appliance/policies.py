@@ -13,9 +13,9 @@ import msgspec
 
 from mailbox_appliance.errors import Detail, PolicyDenied
 from mailbox_appliance.mail.address import comparable_domain, domain_of, same_address, same_mailbox, to_strict_key
+from mailbox_appliance.model.approvals import SendingPolicy
 from mailbox_appliance.model.base import own_text
 from mailbox_appliance.model.deliveries import Quota
-from mailbox_appliance.model.policies import SendingPolicy
 
 if TYPE_CHECKING:
     from mailbox_appliance.store.store import Store

@@ -30,7 +30,7 @@ from mailbox_appliance.security import passwords
 from mailbox_appliance.settings import OPTIONS
 from mailbox_appliance.store import credentials, uploads
 from mailbox_appliance.store.webhooks import KEPT_ATTEMPTS
-from mailbox_appliance.web.server import connection
+from mailbox_appliance.web.server import framing
 from mailbox_appliance.web.server.memory import DEFAULT_BOUNDS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "reference" / "limits.md").read_text("utf-8")
@@ -78,7 +78,7 @@ ROWS: dict[str, list[float]] = {
         waiting.MOST_OF_MEMBER,
         DEFAULT_BOUNDS.readers_per_peer,
     ],
-    "unread output of a stream": [connection.MOST_UNREAD / 1024],
+    "unread output of a stream": [framing.MOST_UNREAD / 1024],
     "webhooks of a member": [webhooks.MOST_WEBHOOKS],
     "attempts kept of a webhook": [KEPT_ATTEMPTS],
 }

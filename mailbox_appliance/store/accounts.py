@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import peewee
 from msgspec import UNSET
 
 from mailbox_appliance.clock import Clock, to_timestamp
@@ -30,7 +31,9 @@ from mailbox_appliance.model.accounts import (
 from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.tables import ACCOUNTS, OAUTH_APPS
+
+ACCOUNTS = peewee.Table("accounts")
+OAUTH_APPS = peewee.Table("oauth_apps")
 
 # A mailbox with the members who have a grant and the folders that have a role, in one row. Until its server was reached
 # for the first time, as after an upgrade, these are the folders that a person named.

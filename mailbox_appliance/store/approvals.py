@@ -13,12 +13,11 @@ import msgspec
 
 from mailbox_appliance.clock import Clock, from_timestamp, to_millis, to_timestamp
 from mailbox_appliance.errors import Conflict, NotFound
-from mailbox_appliance.model.approvals import Approval, Requester, StoredApproval
+from mailbox_appliance.model.approvals import Approval, Requester, SendingPolicy, StoredApproval
 from mailbox_appliance.model.base import from_stored_text
 from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.model.deliveries import DeliveryWork, NewApproval
 from mailbox_appliance.model.messages import ComposedMessage, MessageSummary
-from mailbox_appliance.model.policies import SendingPolicy
 from mailbox_appliance.store.changes import VISIBLE_APPROVALS
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.deliveries import DeliveryOutcome, end_delivery

@@ -11,12 +11,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
+import peewee
+
 from mailbox_appliance.clock import Clock, from_timestamp, to_millis, to_timestamp
 from mailbox_appliance.errors import NotFound, Throttled
 from mailbox_appliance.model.members import ADMIN_CAPABILITIES, ApiKey, Capability, KeyPermissions, Member, Session
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import DATABASE_ERRORS, Database, Row
-from mailbox_appliance.store.tables import API_KEYS, ATTEMPTS, INVITATIONS, SESSIONS
+
+API_KEYS = peewee.Table("api_keys")
+ATTEMPTS = peewee.Table("attempts")
+INVITATIONS = peewee.Table("invitations")
+SESSIONS = peewee.Table("sessions")
 
 log = logging.getLogger(__name__)
 

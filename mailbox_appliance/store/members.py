@@ -5,13 +5,16 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import peewee
+
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import Conflict, EmailTaken, LastAdmin, NotFound
 from mailbox_appliance.mail.address import comparable_domain
 from mailbox_appliance.model.members import Member, MemberStatus, PendingInvitation, Role
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import UNIQUE_VIOLATIONS, Database
-from mailbox_appliance.store.tables import MEMBERS
+
+MEMBERS = peewee.Table("members")
 
 # A member, with the expiry of a pending invitation.
 _SELECT = """

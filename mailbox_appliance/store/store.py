@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import peewee
+
 from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged, StoreUnusable
 from mailbox_appliance.model.backups import Progress
@@ -61,13 +63,14 @@ from mailbox_appliance.store.open_file import (
 from mailbox_appliance.store.restore import pending, swap
 from mailbox_appliance.store.schedule import DeliverySchedule, SentCopies
 from mailbox_appliance.store.schema import restore_triggers
-from mailbox_appliance.store.tables import SETTINGS
 from mailbox_appliance.store.undo import UndoTokens
 from mailbox_appliance.store.uploads import Uploads
 from mailbox_appliance.store.webhooks import Webhooks
 from mailbox_appliance.system import ownership
 from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
 from mailbox_appliance.version import __version__
+
+SETTINGS = peewee.Table("settings")
 
 if TYPE_CHECKING:
     from mailbox_appliance.store.upgrade.upgrade import UpgradeResult

@@ -10,7 +10,8 @@ from mailbox_appliance.model.base import encode_own_text
 from mailbox_appliance.model.changes import Event, EventPage
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.web.http import Response, success
-from mailbox_appliance.web.server.connection import HeldRequest, ResponseSink
+from mailbox_appliance.web.server.connection import HeldRequest
+from mailbox_appliance.web.server.framing import ResponseSink
 
 #: Seconds between two comments, by which proxies and clients see that the stream is alive.
 COMMENT_EVERY = 15.0

@@ -14,7 +14,8 @@ from mailbox_appliance.feed.waiting import MOST_OF_MEMBER, MOST_READERS, EventBa
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.web.events import COMMENT_EVERY, StreamReader
-from mailbox_appliance.web.server.connection import KEEP_OPEN, ResponseSink
+from mailbox_appliance.web.server.connection import KEEP_OPEN
+from mailbox_appliance.web.server.framing import ResponseSink
 from tests.servers.mailboxes import wait_until
 from tests.store.mail import add_member, execute
 from tests.web.wire import Wire, eventually, listening

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from mailbox_appliance.model.policies import SendingPolicy
+from mailbox_appliance.model.approvals import SendingPolicy
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock

@@ -10,9 +10,9 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Denied, Detail, Invalid
 from mailbox_appliance.mail.address import comparable_domain, to_envelope_address
 from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.approvals import ApprovalRule, SendingPolicy
 from mailbox_appliance.model.base import Input
 from mailbox_appliance.model.members import Capability
-from mailbox_appliance.model.policies import ApprovalRule, SendingPolicy
 from mailbox_appliance.operations.operation import (
     Access,
     Caller,

@@ -35,7 +35,15 @@ from waitress.utilities import BadRequest
 
 from mailbox_appliance.errors import Problem, TooBusy
 from mailbox_appliance.security.tokens import new_id
-from mailbox_appliance.web.server.framing import BadField, IncomingRequest, RequestAborted, RequestTimeout
+from mailbox_appliance.web.server.framing import (
+    BadField,
+    Hold,
+    IncomingRequest,
+    RequestAborted,
+    RequestTimeout,
+    ResponseSink,
+    may_wait,
+)
 from mailbox_appliance.web.server.memory import MemoryReservation, OutputBuffer
 
 if TYPE_CHECKING:
@@ -68,7 +76,6 @@ KEEP_OPEN = "mailbox.keep_open"
 #: The ends of the paths of requests that may be held, or whose response may be kept open.
 READER_PATHS = ("/events", "/events/stream")
 #: Bytes that wait for the client of a response that is kept open, before no more is written.
-MOST_UNREAD = 64 * 1024
 _HEADER_ALLOWANCE = 4096  # about the bytes of a response without its body
 
 #: Status, code and text of the responses that the server sends without the application.
@@ -308,29 +315,6 @@ class ResponseRemainder:
             self.answer.close()
 
 
-class Hold:
-    """Keeps the next entry in the queue of a connection from being continued, until `release` is called."""
-
-    def __init__(self, channel: Any) -> None:
-        self._channel = channel
-        self._is_released = self._is_waiting = False
-
-    def release(self) -> None:
-        """Let a worker continue. May be called from any thread, and more than once."""
-        with self._channel.requests_lock:
-            is_next = self._is_waiting and not self._is_released
-            self._is_released = True
-            if is_next:
-                self._channel.held = False
-        if is_next:
-            self._channel.server.resume(self._channel)
-
-    def waits(self) -> bool:
-        """Whether the entry must wait. The caller holds the lock of the queue; `release` queues the connection."""
-        self._is_waiting = not self._is_released
-        return self._is_waiting
-
-
 class HeldRequest:
     """A request that was set aside. It waits in the connection's queue, before the next request.
 
@@ -348,7 +332,7 @@ class HeldRequest:
     @property
     def is_open(self) -> bool:
         """Whether it may wait: the client is still connected, as far as is known, and the listener does not end."""
-        return _may_wait(self._channel)
+        return may_wait(self._channel)
 
     def answer(self, status: str, headers: list[tuple[str, str]], body: bytes, then: "Callable[[], None]") -> None:
         """Send the whole response. It must be released then, and a worker only calls `then`.
@@ -393,50 +377,8 @@ class HeldRequest:
             self.request.close()
 
 
-class ResponseSink:
-    """An open response, into which any thread writes whatever there is, until it ends it.
-
-    No function blocks: what the client has not read waits in memory, and when that is too much, `is_ready` is False. A
-    client that then reads nothing is disconnected after the listener's `request_timeout`.
-    """
-
-    def __init__(self, channel: Any, *, is_chunked: bool) -> None:
-        self._channel, self._is_chunked, self.hold = channel, is_chunked, Hold(channel)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the client is still connected, as far as is known, and the listener does not end."""
-        return _may_wait(self._channel)
-
-    def is_ready(self) -> bool:
-        """Whether the client has read enough of what was written to be sent more."""
-        return bool(self._channel.total_outbufs_len <= MOST_UNREAD)
-
-    def write(self, data: bytes) -> bool:
-        """Send data, which must not be empty. Returns False if the client has disconnected, or no memory is left."""
-        if not self.is_open:
-            return False
-        framed = b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data
-        try:
-            self._channel.make_room(len(framed), waits=False)
-            self._channel.write_soon(framed)
-        except (ClientDisconnected, TooBusy):
-            return False
-        if self._channel.total_outbufs_len or self._channel.will_close:
-            self._channel.server.ask(self._channel)
-        return True
-
-    def end(self) -> None:
-        """End the response. May be called more than once."""
-        self.hold.release()
-
-
 def _may_be_held(request: Any) -> bool:
     return str(getattr(request, "path", "")).endswith(READER_PATHS)
-
-
-def _may_wait(channel: Any) -> bool:
-    return bool(channel.connected) and not (channel.will_close or channel.server.draining)
 
 
 def create_task(channel: Any, request: Any) -> ResponseTask:

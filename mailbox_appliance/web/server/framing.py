@@ -1,4 +1,4 @@
-"""Reads HTTP requests as they arrive: strict parsing, limits, and large bodies.
+"""Reads HTTP requests as they arrive: strict parsing, limits, and large bodies. Writes responses that stay open.
 
 A body that exceeds the limit, or for which no memory is left, is not kept: only its bytes are counted.
 
@@ -21,11 +21,12 @@ import time
 from io import BytesIO
 from typing import Any
 
+from waitress.channel import ClientDisconnected
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.receiver import ChunkedReceiver, FixedStreamReceiver
 from waitress.utilities import BadRequest
 
-from mailbox_appliance.errors import Problem
+from mailbox_appliance.errors import Problem, TooBusy
 from mailbox_appliance.web.server.memory import MemoryReservation, RequestBody
 
 _CHUNK_LINE = 1024
@@ -269,3 +270,75 @@ def _find_bad_field(header: bytes) -> str | None:
         if _CONTROLS.search(value) and _FIELD_NAME.fullmatch(name):
             return name[:_MAX_SHOWN_NAME].decode("ascii")
     return None
+
+
+# --- Requests that wait, and responses that stay open ---
+
+
+MOST_UNREAD = 64 * 1024
+
+
+def may_wait(channel: Any) -> bool:
+    """Whether a request may wait: its client is still connected, as far as is known, and the listener does not end."""
+    return bool(channel.connected) and not (channel.will_close or channel.server.draining)
+
+
+class Hold:
+    """Keeps the next entry in the queue of a connection from being continued, until `release` is called."""
+
+    def __init__(self, channel: Any) -> None:
+        self._channel = channel
+        self._is_released = self._is_waiting = False
+
+    def release(self) -> None:
+        """Let a worker continue. May be called from any thread, and more than once."""
+        with self._channel.requests_lock:
+            is_next = self._is_waiting and not self._is_released
+            self._is_released = True
+            if is_next:
+                self._channel.held = False
+        if is_next:
+            self._channel.server.resume(self._channel)
+
+    def waits(self) -> bool:
+        """Whether the entry must wait. The caller holds the lock of the queue; `release` queues the connection."""
+        self._is_waiting = not self._is_released
+        return self._is_waiting
+
+
+class ResponseSink:
+    """An open response, into which any thread writes whatever there is, until it ends it.
+
+    No function blocks: what the client has not read waits in memory, and when that is too much, `is_ready` is False. A
+    client that then reads nothing is disconnected after the listener's `request_timeout`.
+    """
+
+    def __init__(self, channel: Any, *, is_chunked: bool) -> None:
+        self._channel, self._is_chunked, self.hold = channel, is_chunked, Hold(channel)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client is still connected, as far as is known, and the listener does not end."""
+        return may_wait(self._channel)
+
+    def is_ready(self) -> bool:
+        """Whether the client has read enough of what was written to be sent more."""
+        return bool(self._channel.total_outbufs_len <= MOST_UNREAD)
+
+    def write(self, data: bytes) -> bool:
+        """Send data, which must not be empty. Returns False if the client has disconnected, or no memory is left."""
+        if not self.is_open:
+            return False
+        framed = b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data
+        try:
+            self._channel.make_room(len(framed), waits=False)
+            self._channel.write_soon(framed)
+        except (ClientDisconnected, TooBusy):
+            return False
+        if self._channel.total_outbufs_len or self._channel.will_close:
+            self._channel.server.ask(self._channel)
+        return True
+
+    def end(self) -> None:
+        """End the response. May be called more than once."""
+        self.hold.release()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from mailbox_appliance.model.approvals import SendingPolicy
 from mailbox_appliance.model.deliveries import Phase
-from mailbox_appliance.model.policies import SendingPolicy
 from mailbox_appliance.store.audit import SYSTEM_ACTOR, Actor
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.restore.merge import merge_present

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.errors import ReadersBusy
-from mailbox_appliance.web.server.connection import HOLD_REQUEST, KEEP_OPEN, HeldRequest, ResponseSink
+from mailbox_appliance.web.server.connection import HOLD_REQUEST, KEEP_OPEN, HeldRequest
+from mailbox_appliance.web.server.framing import ResponseSink
 from mailbox_appliance.web.server.memory import ServerBounds
 from mailbox_appliance.web.server.selector import PeerLimits
 from mailbox_appliance.web.server.server import HttpListener, HttpServer
