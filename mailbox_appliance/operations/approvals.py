@@ -156,8 +156,10 @@ def reject(
 
 
 def _require_may_send(store: Store, caller: Caller, found: StoredApproval) -> None:
-    """Raise Denied or PolicyDenied if the message must not be sent any more, for what has changed since, or if only the
-    mailbox's owner may approve it: whoever a policy of the mailbox leashes cannot loose themselves.
+    """Raise Denied or PolicyDenied if the message must not be sent any more.
+
+    Checks what has changed since it was accepted. If a policy of the mailbox asks for the approval, only the mailbox's
+    owner may give it.
     """
     if not permissions.may_send_now(store, found.shown.account_id, found.shown.requested_by.id, found.member_id):
         raise Denied(reason="the credential that asked for this message may not send from this mailbox any more.")
