@@ -156,10 +156,8 @@ def reject(
 
 
 def _require_may_send(store: Store, caller: Caller, found: StoredApproval) -> None:
-    """Raise Denied or PolicyDenied if the message must not be sent any more.
-
-    Checks what has changed since it was accepted. If a policy of the mailbox asks for the approval, only the mailbox's
-    owner may give it.
+    """Raise Denied or PolicyDenied if the message must not be sent any more, for what has changed since, or if only the
+    owner of the mailbox may approve it: a policy of the mailbox also restrains the member who asked.
     """
     if not permissions.may_send_now(store, found.shown.account_id, found.shown.requested_by.id, found.member_id):
         raise Denied(reason="the credential that asked for this message may not send from this mailbox any more.")
