@@ -36,6 +36,7 @@ PATIENCE = 60.0
 Killed = Literal["acceptance", "decision", "dot"]
 KILLED: tuple[Killed, ...] = ("acceptance", "decision", "dot")
 Plan = Literal["approve", "reject", "leave"]
+_PLANS: tuple[Plan, ...] = ("approve", "reject", "leave")
 _SLOW: tuple[Step, ...] = ("connect", "mail", "rcpt", "data", "body", "dot", "reply")
 
 
@@ -169,7 +170,7 @@ def _note(scene: Scene, chance: random.Random, subject: str) -> Note:
     body: dict[str, Any] = {"subject": subject, "to": to, "body": {"text": "Hello\n.\nthere\n"}}
     if chance.random() < 0.3:
         body["sendAt"] = to_timestamp(datetime.now(UTC) + timedelta(seconds=chance.uniform(0.2, 2)))
-    plan = chance.choices(("approve", "reject", "leave"), (6, 2, 1))[0]
+    plan = chance.choices(_PLANS, (6, 2, 1))[0]
     return Note(subject, chance.choice(scene.stage.accounts), plan, body)
 
 

@@ -218,8 +218,8 @@ def _mcp(matrix: Matrix, case: Case, token: str, draft: str) -> Outcome:
 
 def _cli(matrix: Matrix, case: Case, token: str, draft: str) -> Outcome:
     environment = {**os.environ, "MAILBOX_APPLIANCE_INSTANCE": matrix.desk.house.url, "MAILBOX_APPLIANCE_TOKEN": token}
-    given = ("--account", matrix.desk.box.id, "--to", case.known, "--bcc", case.new, "--subject", "Matrix")
-    given = (*given, "--text", "Text.", "--idempotency-key", f"matrix-{next(_numbers)}")
+    given = ["--account", matrix.desk.box.id, "--to", case.known, "--bcc", case.new, "--subject", "Matrix"]
+    given += ["--text", "Text.", "--idempotency-key", f"matrix-{next(_numbers)}"]
     command = [sys.executable, "-m", "mailbox_appliance", "emails", "send", *given, "--format", "json"]
     done = subprocess.run(command, env=environment, capture_output=True, timeout=60)
     if done.returncode and not done.stdout:

@@ -124,7 +124,8 @@ LOOK_ALIKES = (
 def test_a_look_alike_is_somebody_else(desk: Desk, address: str) -> None:
     desk.set_policy(allowedRecipients=["example.org", "user@example.net", "strasse@example.net"])
     for field in ("to", "cc", "bcc"):
-        answer = desk.send(OTHER, **{field: [{"email": address}]})
+        more: dict[str, Any] = {field: [{"email": address}]}
+        answer = desk.send(OTHER, **more)
         assert (answer.status, answer.code) == (403, "policy_denied"), answer.body
     assert desk.reached() == []
 
