@@ -45,6 +45,7 @@ class ByTools:
         message = self._read()
         self._draft()
         self._send(message)
+        self._follow()
         self._send_later()
         self._ask("modify_emails", messageIds=[message], action="star")
 
@@ -91,6 +92,10 @@ class ByTools:
         sent = self._ask("send_email", **to, body={"text": WRITTEN}, subject=SUBJECT, idempotencyKey="by-tool")
         self._ask("get_delivery_operation", operationId=sent["operationId"])
         self._ask("forward_email", **to, messageId=message, comment=WRITTEN, idempotencyKey="forward-by-tool")
+
+    def _follow(self) -> None:
+        position = self._ask("list_changes")["nextPosition"]
+        self._ask("list_changes", after=position, types="message.created")
 
     def _send_later(self) -> None:
         tomorrow = to_timestamp(datetime.now(UTC) + timedelta(days=1))

@@ -247,6 +247,32 @@ def test_how_long_the_steps_of_deliveries_are_kept(
     assert desk.delivery(account, operation).data["status"] == "succeeded"
 
 
+def test_how_many_events_are_kept_and_how_long(desk: Desk) -> None:
+    database = desk.appliance.store.database
+
+    def add(count: int, at: int) -> None:
+        with database.transaction():
+            for _ in range(count):
+                database.change("INSERT INTO changes (at, kind, subject) VALUES (?, 10, 'disk')", (at,))
+
+    def positions() -> int:
+        return int(database.value("SELECT count(*) FROM changes"))
+
+    add(30, 1)
+    assert desk.ask("PATCH", PATH, {"events.keep_days": 1}).status == 200
+    wait_until(lambda: database.value("SELECT count(*) FROM changes WHERE at = 1") == 0, lambda: str(positions()), 10)
+    add(2000, 1 << 50)
+    assert desk.ask("PATCH", PATH, {"events.keep_count": 1000}).status == 200
+    wait_until(lambda: positions() <= 1000, lambda: str(positions()), 10)
+
+
+def test_whether_webhooks_may_be_private(ada: CheckedClient) -> None:
+    body = {"url": "http://127.0.0.1:9/hook", "types": ["message.created"]}
+    assert ada.ask("POST", "/webhooks", body).refusal == (400, "invalid_request")
+    change(ada, webhooks__allow_private=True)
+    assert ada.ask("POST", "/webhooks", body).status == 201
+
+
 def test_when_little_room_is_told(ada: CheckedClient) -> None:
     assert ada.ask("GET", "/status").warnings == []
     change(ada, store__low_space_mib=1 << 40)

@@ -17,14 +17,17 @@ Facts = Mapping[str, Counter[str]]
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
 #: How the full-text index lays its words out is its own business; the words are compared.
 _INDEX, AUDIT = "message_index", "audit_events"
+_JOURNAL = "changes"  # a backup adds a row, a restore begins another one
 _MADE = re.compile(rb"<[0-9a-f]{32}@")
 
 
 def facts_of(store: Store, without: Mapping[str, frozenset[str]] | None = None) -> Facts:
-    """Every row of every table but the audit log's; `without` names columns of a table that need not be equal."""
+    """Every row of every table but the audit log's and the journal's; `without` names columns of a table that need not
+    be equal.
+    """
     left_out = without or {}
     found = [name for (name,) in store.database.rows(_TABLES)]
-    names = [name for name in found if not name.startswith(_INDEX) and name != AUDIT]
+    names = [name for name in found if not name.startswith(_INDEX) and name not in (AUDIT, _JOURNAL)]
     return {name: _rows(store, name, left_out.get(name, frozenset())) for name in sorted(names)}
 
 
@@ -32,7 +35,8 @@ def _rows(store: Store, table: str, without: frozenset[str]) -> Counter[str]:
     columns = [name for (name,) in store.database.rows(f"SELECT name FROM pragma_table_info('{table}')")]
     wanted = ", ".join(f'"{name}"' for name in columns if name not in without)
     # What the audit log keeps elsewhere goes with it.
-    others = {"meta": "WHERE name NOT LIKE 'audit_%'", "sqlite_sequence": f"WHERE name <> '{AUDIT}'"}.get(table, "")
+    meta = "WHERE name NOT LIKE 'audit_%' AND name NOT LIKE 'changes_%'"
+    others = {"meta": meta, "sqlite_sequence": f"WHERE name NOT IN ('{AUDIT}', '{_JOURNAL}')"}.get(table, "")
     rows = store.database.rows(f"SELECT {wanted} FROM {table} {others}")
     return _counted(tuple(map(_without_made, row)) for row in rows) if without else _counted(rows)
 

@@ -357,6 +357,7 @@ CREATE TRIGGER changes_of_messages AFTER UPDATE OF folder, thread, flags, keywor
 CREATE TRIGGER changes_of_deleted_messages AFTER DELETE ON messages
   WHEN old.body > 0 AND (SELECT status FROM accounts WHERE number = old.account) <> 'removed' BEGIN
   INSERT INTO changes (kind, account, subject) VALUES (4, old.account, old.id); END;
+CREATE TRIGGER changes_leave AFTER DELETE ON accounts BEGIN DELETE FROM changes WHERE account = old.number; END;
 -- A delivery is told of once its ID is shown, also if a warning comes after its success, such as of a missing copy.
 CREATE TRIGGER changes_of_new_deliveries AFTER INSERT ON delivery_operations WHEN new.shown BEGIN
   INSERT INTO changes (kind, account, subject)
