@@ -47,7 +47,10 @@ class ByTools:
         self._send(message)
         self._follow()
         self._send_later()
-        self._ask("modify_emails", messageIds=[message], action="star")
+        star = {"accountId": self.account, "messageIds": [message], "action": "star"}
+        taken = self._call("tool modify_emails", "modify_emails", star)
+        self._ask("undo_action", token=taken["structuredContent"]["undo"]["token"])
+        assert data_of(self._call("tool list_approvals", "list_approvals", {}))["items"] == []
 
     def _call(self, step: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         result = self.assistant.call(tool, arguments)
@@ -75,7 +78,7 @@ class ByTools:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(link, timeout=30) as answer:
             assert answer.read().startswith(b"08:15")
         assert self._ask("search_emails", "tool search_emails by many", q=SOUGHT)["items"] is not None
-        link = self._ask("create_upload_link", filename="plan.txt")["url"]
+        link = data_of(self._call("tool create_upload_link", "create_upload_link", {"filename": "plan.txt"}))["url"]
         self.remember("tool create_upload_link", "upload link", link.rpartition("/")[2])
         return str(found["id"])
 

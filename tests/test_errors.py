@@ -40,7 +40,7 @@ CODES = {
     "unsupported_capability", "too_many_attempts", "provider_rate_limited", "internal_error",
     "license_unverified", "provider_unavailable", "method_not_allowed", "request_timeout",
     "headers_too_large", "not_a_backup", "backup_newer_format", "backup_truncated", "backup_altered",
-    "backup_wrong_passphrase",
+    "backup_wrong_passphrase", "policy_denied",
 }
 # fmt: on
 #: What the tray icon alone reports: to its log, and `stopped` (by the user) to nobody.
@@ -113,6 +113,7 @@ def test_the_page_has_every_reason_of_a_failed_delivery() -> None:
         (ROOT / "mailbox_appliance" / name).read_text() for name in ("sending/outcome.py", "sending/graph.py")
     )
     source += (ROOT / "mailbox_appliance/store/deliveries.py").read_text()
+    source += (ROOT / "mailbox_appliance/store/approvals.py").read_text()
     told = rows("Why a delivery failed")
     assert set(get_args(verdict.FailureCode)) <= set(told)
     others = set(told) - set(get_args(verdict.FailureCode))

@@ -135,7 +135,7 @@ def test_a_secret_is_shown_once_by_the_step_that_makes_it(full_run: FullRun) -> 
 def test_every_tool_was_used(full_run: FullRun) -> None:
     used, listed = full_run.tools
     assert used == listed
-    assert len(used) == 22
+    assert len(used) == 25
 
 
 def test_nothing_tells_a_secret_afterwards(full_run: FullRun) -> None:

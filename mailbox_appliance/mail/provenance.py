@@ -47,7 +47,7 @@ HIDDEN_TEXT = own_text(
 _PROVIDER_IDS = {"gmail.com": ("mx.google.com",), "googlemail.com": ("mx.google.com",)}
 #: Exchange Online names no authserv-id; it always writes the topmost field.
 _UNNAMED = frozenset({"outlook.com", "office365.com"})
-_SEGMENT = re.compile(r'(?:[^;"]|"(?:[^"\\]|\\.)*")+')
+_SEGMENT = re.compile(r'(?:[^;"]|"(?:[^"\\]|\\.?)*(?:"|\Z))+', re.DOTALL)
 _RESULT = re.compile(r"\s*([a-z0-9-]+)(?:\s*/\s*[0-9]+)?\s*=\s*([a-z]+)", re.IGNORECASE)
 _FAILED_SPF = frozenset({"fail", "softfail"})
 

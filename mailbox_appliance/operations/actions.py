@@ -190,8 +190,9 @@ def undo_action(appliance: Appliance, caller: Caller, account: Account, request:
     require_capability(caller.capabilities, (_CAPABILITY_OF_ACTION[action],))
     if found.is_used:
         raise UndoUsed
-    appliance.store.undo.use(found)
     wanted = MessageAction(action, tuple(chain.from_iterable(change.message_ids for change in found.changes)))
+    _require_recipients_stay_new(appliance, caller, account, wanted)
+    appliance.store.undo.use(found)
     try:
         outcomes = undo.undo(
             appliance.connections, appliance.store, appliance.events, account.id, wanted, found.changes

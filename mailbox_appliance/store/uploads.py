@@ -118,7 +118,7 @@ class Uploads:
         Raises UploadLinkOver if another request was quicker, and UploadsFull if the member has too many uploads.
         """
         with self._database.transaction():
-            self._require_room(linked.uploader.member_id, len(content))
+            self._require_room(linked.uploader.member_id, len(content), is_counted=True)
             sql = "UPDATE uploads SET state = 'writing', size = ? WHERE number = ? AND state = 'linked'"
             if not self._database.change(sql, (len(content), linked.number)):
                 raise UploadLinkOver
@@ -217,12 +217,13 @@ class Uploads:
             self._database.change("DELETE FROM upload_chunks WHERE upload = ?", (number,))
             self._database.change(sql, (number,))
 
-    def _require_room(self, member_id: str, size: int) -> None:
+    def _require_room(self, member_id: str, size: int, *, is_counted: bool = False) -> None:
+        """`is_counted`: it is one of the uploads already, as a link whose file comes."""
         sql = f"SELECT count(*), total(size) FROM uploads WHERE member_id = :member AND {_CURRENT}"
         ((count, taken),) = self._database.rows(sql, {"member": member_id, "now": self._now()})
         if taken + size > MOST_BYTES:
             raise UploadsFull(limit=f"{MOST_BYTES >> 20} MiB")
-        if count >= MOST_UPLOADS:
+        if count >= MOST_UPLOADS + is_counted:
             raise UploadsFull(limit=f"{MOST_UPLOADS} files")
 
     def _values(self, uploader: Uploader, upload_id: str) -> dict[str, object]:

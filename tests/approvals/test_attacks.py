@@ -236,6 +236,17 @@ def test_spam_that_a_key_moves_makes_nobody_known(desk: Desk, steps: tuple[str, 
     assert desk.reached() == []
 
 
+def test_an_undo_by_a_key_moves_nothing_out_of_spam(desk: Desk) -> None:
+    desk.house.server.deliver(desk.box.email, a_mail("Win", From=EVIL))
+    message = listed(desk, "inbox")
+    moved = modify(desk, action="move", messageIds=[message], folder="Junk")
+    assert moved.status == 200, moved.body
+    desk.set_policy(approval="newRecipients")
+    answer = desk.post("messages/actions/undo", {"token": moved.body["undo"]["token"]})
+    assert (answer.status, answer.code) == (403, "policy_denied"), answer.body
+    assert unknown(desk)
+
+
 def test_the_owner_moves_spam_and_its_sender_is_known(desk: Desk) -> None:
     desk.house.server.deliver(desk.box.email, a_mail("No spam", From=OTHER), folder="Junk")
     message = listed(desk, "spam")

@@ -172,6 +172,12 @@ WITHOUT_COMMAND = {
     ("POST", "/auth/console-links/redeem"): "the console's page asks for it, in the browser that opens the link",
     ("GET", "/events"): "`events list` and `events follow` ask for it in a way of their own",
     ("GET", "/events/stream"): "`events follow` waits for pages, which it can ask for again",
+    ("POST", "/uploads"): "`uploads create` sends the file itself",
+    ("GET", "/uploads/{uploadId}"): "`uploads create` prints all that is known of an upload, which lasts an hour",
+    ("DELETE", "/uploads/{uploadId}"): "an upload is deleted after an hour, or with the message that contains it",
+    ("POST", "/uploads/links"): "a command can upload by itself",
+    ("PUT", "/uploads/links/{token}"): "its address is handed to whatever uploads files",
+    ("POST", "/accounts/{accountId}/messages/{messageId}/forward/preview"): "`emails forward --dry-run` asks for it",
     ("GET", "/downloads/{token}"): "its address is handed to whatever fetches files, such as curl or a browser",
 }
 

@@ -120,6 +120,10 @@ def test_whose_fields_below_received_are_believed(server: ReceivingServer, name:
     assert (authentication_warning(headers, server) is not None) == is_believed
 
 
+def test_a_field_that_is_made_to_be_slow_is_read_at_once() -> None:
+    assert provenance._read_results('x; "' + '\\"' * 100_000) == ("x", {})
+
+
 def test_without_the_field_nothing_is_said() -> None:
     assert authentication_warning({"Received": "x"}, OWN) is None
 

@@ -15,7 +15,7 @@ import pytest
 
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.clock import from_timestamp, to_timestamp
 from mailbox_appliance.model.accounts import Connection, Endpoint
 from mailbox_appliance.operations.settings import RUNTIME_OPTIONS
 from mailbox_appliance.remote.errors import RemoteFault
@@ -266,6 +266,17 @@ def test_how_many_events_are_kept_and_how_long(desk: Desk) -> None:
     wait_until(lambda: positions() <= 1000, lambda: str(positions()), 10)
 
 
+def test_how_long_an_approval_can_be_given(desk: Desk, scripted_smtp: ScriptedSmtp, mail_server: MailServer) -> None:
+    user = scripted_smtp.user = mail_server.fresh_user()
+    account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=scripted_smtp.port)
+    assert desk.ask("PUT", f"/accounts/{account}/sending-policy", {"approval": "always"}).status == 200
+    assert desk.ask("PATCH", PATH, {"approvals.expire_days": 3}).status == 200
+    assert desk.send(account, a_message()).data["status"] == "queued"
+    (approval,) = desk.ask("GET", "/approvals").data["items"]
+    lasts = from_timestamp(approval["expiresAt"]) - from_timestamp(approval["createdAt"])
+    assert lasts == timedelta(days=3)
+
+
 def test_whether_webhooks_may_be_private(ada: CheckedClient) -> None:
     body = {"url": "http://127.0.0.1:9/hook", "types": ["message.created"]}
     assert ada.ask("POST", "/webhooks", body).refusal == (400, "invalid_request")
@@ -370,7 +381,7 @@ def kept_to(url: str) -> str | None:
 
 
 def test_every_one_of_them_has_a_test_of_its_effect() -> None:
-    text = Path(__file__).read_text()
+    text = Path(__file__).read_text() + Path(__file__).with_name("test_provenance.py").read_text()
     written = {
         option.name for option in RUNTIME_OPTIONS if option.name in text or option.name.replace(".", "__") in text
     }

@@ -23,7 +23,7 @@ def test_every_table_is_strict(store: Store) -> None:
         store.database.rows("SELECT name, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table'")
     )
     ours = {name: strict for name, strict in found.items() if not name.startswith("sqlite_")}
-    assert len(ours) == 28
+    assert len(ours) == 32
     assert set(ours.values()) == {1}, ours
 
 

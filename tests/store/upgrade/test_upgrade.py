@@ -76,13 +76,23 @@ SENDS = {
     4: ("delivery_operations", "queued", "schedule_id", ("sch_1", "sch_8")),
 }
 ADMIN_PART: dict[str, str] = {"key_1": "[]", "key_2": '["admin.members"]', "key_3": "[]"}
+
+
+def _key_columns(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "made_by_member_id": None,
+        "sending_policy": None,
+        "supplemental_capabilities": ADMIN_PART[row["id"]],
+    }
+
+
 #: Table -> its order, and the columns that have another name or form.
 TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "settings": ("name", lambda row: {}),
     "members": ("id", lambda row: {"email_key": KEYS[row["id"]]}),
     "sessions": ("id", lambda row: {"logged_in_at": row["created_at"]}),
     "invitations": ("id", lambda row: {"by_key": 0 if row["used_at"] else 2, "session_id": None}),
-    "api_keys": ("id", lambda row: {"made_by_member_id": None, "supplemental_capabilities": ADMIN_PART[row["id"]]}),
+    "api_keys": ("id", _key_columns),
     "account_grants": ("account_id, member_id", lambda row: {}),
 }
 

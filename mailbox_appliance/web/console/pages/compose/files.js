@@ -48,7 +48,11 @@ export function total(files) {
   return files.reduce((sum, file) => sum + file.blob.size, 0);
 }
 
-/** Return an attachment in the form of the API. A large file is uploaded first. @param {Attached} file */
+/**
+ * Return an attachment in the form of the API. A large file is uploaded first.
+ * @param {Attached} file
+ * @returns {Promise<{filename: string, mimeType: string, content?: string, uploadId?: string, contentId?: string, disposition?: string}>}
+ */
 export async function encoded({ id: _, blob, upload, ...about }) {
   if (blob.size <= UPLOADED) return { ...about, content: await base64(blob) };
   const abort = new AbortController();
@@ -59,6 +63,11 @@ export async function encoded({ id: _, blob, upload, ...about }) {
   } finally {
     upload.set(null);
   }
+}
+
+/** Delete the uploads of a message that was not accepted. @param {{uploadId?: string}[]} attachments in the form of the API */
+export function drop(attachments) {
+  for (const { uploadId } of attachments) if (uploadId) api.remove(api.at`/uploads/${uploadId}`).catch(() => {});
 }
 
 /** @param {Blob} blob @returns {Promise<string>} */

@@ -2,7 +2,7 @@
 /** Saving a message as a draft of its mailbox during writing, one save at a time. */
 import * as api from "../../api.js";
 import { Shared } from "../../shared.js";
-import { encoded, total } from "./files.js";
+import { drop, encoded, total } from "./files.js";
 import { given } from "./recipients.js";
 
 const PAUSE = 2_000; // milliseconds without a change
@@ -114,8 +114,17 @@ export class Saving {
 
   /** @param {Values} values */
   async put(values) {
-    const { accountId } = values;
     const body = await draftOf(values);
+    try {
+      await this.send(values.accountId, body);
+    } catch (error) {
+      drop(body.attachments); // the next save uploads them again
+      throw error;
+    }
+  }
+
+  /** @param {string} accountId @param {Awaited<ReturnType<typeof draftOf>>} body */
+  async send(accountId, body) {
     const before = this.place;
     if (before?.accountId === accountId) {
       await api.put(api.at`/accounts/${accountId}/drafts/${before.draftId}`, body);

@@ -149,7 +149,8 @@ function isDoubtful(error, isRetry) {
 
 /** @param {api.ApiError} error */
 function isBeingDecided(error) {
-  return error.status === 409 && error.code === "conflict" && isInUse(error) === null;
+  const isChanged = error.details.some((one) => one.path === "header:If-Match"); // it is not what the preview showed
+  return error.status === 409 && error.code === "conflict" && isInUse(error) === null && !isChanged;
 }
 
 /** Return an attempt of this tab with an unknown outcome. @param {string} subject @returns {Attempt | null} */
