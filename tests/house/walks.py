@@ -20,7 +20,7 @@ from tests.servers.mailboxes import wait_until
 
 ROOT = str(Path(mailbox_appliance.__file__).parent) + "/"
 #: The most files that each may enter.
-BOUNDS = {"send": 51, "list": 20, "arrival": 32, "backup": 28}
+BOUNDS = {"send": 53, "list": 20, "arrival": 32, "backup": 28}
 _LETTER = b"From: Bob <bob@example.test>\r\nTo: alice@example.test\r\nSubject: A letter\r\n\r\nHello Alice\r\n"
 
 
