@@ -7,6 +7,7 @@ of both policies holds in each field. A policy that cannot be read allows nothin
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -77,7 +78,7 @@ def is_allowed(entry: str, address: str) -> bool:
     """Whether an entry of the allowed recipients, an address or a domain, surely names this address."""
     if "@" in entry:
         return same_address(entry, address)
-    return comparable_domain(domain_of(address)) == comparable_domain(entry)
+    return not _relays(address) and comparable_domain(domain_of(address)) == comparable_domain(entry)
 
 
 def is_blocked(entry: str, address: str) -> bool:
@@ -87,8 +88,15 @@ def is_blocked(entry: str, address: str) -> bool:
     """
     if "@" in entry:
         return same_mailbox(entry, address)
-    domain, named = comparable_domain(domain_of(address)), comparable_domain(entry)
-    return domain == named or domain.endswith(f".{named}")
+    named = comparable_domain(entry)
+    domains = map(comparable_domain, (domain_of(address), *_relays(address)))
+    return any(domain == named or domain.endswith(f".{named}") for domain in domains)
+
+
+def _relays(address: str) -> tuple[str, ...]:
+    """Return what a server may take for domains in a local part: it passes on `a%b.example@` and `b.example!a@`."""
+    local = address.rpartition("@")[0].strip('"')
+    return (*local.split("%")[1:], *local.split("!")[:-1])
 
 
 def read_policies(store: "Store", account_id: str, credential_id: str) -> Policies:
@@ -107,19 +115,21 @@ def check(
     account_id: str,
     recipients: Sequence[str],
     pointers: Mapping[str, str] | None = None,
+    known: Collection[str] | None = None,
 ) -> tuple[tuple[str, ...], bool]:
     """Return why a message needs an approval, and whether only the owner of the mailbox may give it.
 
-    `recipients`: the envelope recipients. `pointers`: the places of recipients in the request, for errors. Raises
-    PolicyDenied if a policy forbids the message.
+    `recipients`: the envelope recipients. `pointers`: the places of recipients in the request, for errors. `known`: the
+    result of `find_known`, in a transaction. Raises PolicyDenied if a policy forbids the message.
     """
     domains = {comparable_domain(domain_of(each)) for each in store.accounts.list_emails()}
 
-    def find_known(addresses: Sequence[str]) -> Collection[str]:
-        return store.messages.find_correspondents(account_id, addresses)
+    @cache
+    def find() -> Collection[str]:
+        return store.messages.find_correspondents(account_id, recipients) if known is None else known
 
-    of_mailbox = judge(policies.mailbox, recipients, domains, find_known)
-    of_key = PolicyVerdict() if policies.key is None else judge(policies.key, recipients, domains, find_known)
+    of_mailbox = judge(policies.mailbox, recipients, domains, lambda _: find())
+    of_key = PolicyVerdict() if policies.key is None else judge(policies.key, recipients, domains, lambda _: find())
     if denials := (*of_mailbox.denials, *of_key.denials):
         places = pointers or {}
         raise PolicyDenied(
@@ -129,6 +139,17 @@ def check(
             ),
         )
     return tuple(dict.fromkeys((*of_mailbox.reasons, *of_key.reasons))), bool(of_mailbox.reasons)
+
+
+def find_known(
+    store: "Store", policies: Policies, account_id: str, recipients: Sequence[str]
+) -> Collection[str] | None:
+    """Return the recipients that the mailbox knows; None if no rule asks. This may take seconds, so call it before a
+    transaction.
+    """
+    if "newRecipients" not in {policies.mailbox.approval, policies.key and policies.key.approval}:
+        return None
+    return store.messages.find_correspondents(account_id, recipients)
 
 
 def looser_fields(before: SendingPolicy, after: SendingPolicy) -> tuple[str, ...]:
@@ -206,6 +227,7 @@ def _why_denied(policy: SendingPolicy, recipient: str, own_domains: Collection[s
     allowed = policy.allowed_recipients
     if allowed is not None and not any(is_allowed(entry, recipient) for entry in allowed):
         return "allowedRecipients"
-    if policy.internal_only and comparable_domain(domain_of(recipient)) not in own_domains:
+    is_own = comparable_domain(domain_of(recipient)) in own_domains and not _relays(recipient)
+    if policy.internal_only and not is_own:
         return "internalOnly"
     return None

@@ -81,9 +81,12 @@ def _to_a_labels(domain: str) -> str:
     import idna  # imported late: its tables load slowly, and most addresses are ASCII
 
     try:
-        return idna.encode(domain, uts46=True, std3_rules=True).decode()
+        labels = idna.encode(domain, uts46=True, std3_rules=True).decode()
     except (idna.IDNAError, UnicodeError) as error:
         raise ValueError("not a domain name") from error
+    if labels.endswith("."):  # the root, by a final full stop of another script, such as U+3002
+        raise ValueError("not a domain name")
+    return labels
 
 
 def needs_smtputf8(email: str) -> bool:

@@ -56,6 +56,7 @@ class Approval(MessageSummary, frozen=True, kw_only=True):
     - operation_id: ID of the delivery operation that waits.
     - account_id: ID of the mailbox that sends it.
     - kind: Kind of the delivery operation.
+    - send_at: When a scheduled message is sent; absent for others.
     - status: `expired`: nobody decided in time, or the delivery ended otherwise.
     - requested_by: The credential that asked for the send.
     - reasons: Why it needs an approval.
@@ -75,6 +76,7 @@ class Approval(MessageSummary, frozen=True, kw_only=True):
     operation_id: str
     account_id: str
     kind: DeliveryKind
+    send_at: Timestamp | UnsetType = UNSET
     status: ApprovalStatus
     requested_by: Requester
     reasons: tuple[str, ...]

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Detail, Invalid
+from mailbox_appliance.errors import Denied, Detail, Invalid
 from mailbox_appliance.model.base import Deletion, Input, Wire
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import (
@@ -296,6 +296,7 @@ def _create(
         after = _to_key_rights(given, is_made_by_owner=owner_id == maker)
         held = permissions.effective_capabilities(found)
         permissions.require_grantable(found, held, owner_id=owner_id, before=None, after=after)
+        _require_unrestrained(store, found, after.capabilities)
         refuse_control_characters("/name", request.name)
         owner = get_named_member(store, owner_id, "/memberId")
         if owner_id != found.member.id:  # what this key does would be reported as the member's own acts
@@ -327,13 +328,20 @@ def _revoke(appliance: Appliance, caller: Caller, key_id: str, member_id: str | 
 
 def _require_grantable(store: Store, found: FoundCredential, key: ApiKey, after: KeyPermissions) -> None:
     is_made_by_owner = store.api_keys.get_maker_id(key.id) == key.member_id
+    had = _to_key_rights(_to_permissions(key), is_made_by_owner=is_made_by_owner)
+    wanted = _to_key_rights(after, is_made_by_owner=is_made_by_owner)
     permissions.require_grantable(
-        found,
-        permissions.effective_capabilities(found),
-        owner_id=key.member_id,
-        before=_to_key_rights(_to_permissions(key), is_made_by_owner=is_made_by_owner),
-        after=_to_key_rights(after, is_made_by_owner=is_made_by_owner),
+        found, permissions.effective_capabilities(found), owner_id=key.member_id, before=had, after=wanted
     )
+    if not had.holds(Capability.MAIL_SEND, wanted.account_ids):
+        _require_unrestrained(store, found, wanted.capabilities)
+
+
+def _require_unrestrained(store: Store, found: FoundCredential, added: Collection[Capability]) -> None:
+    """Raise Denied if an API key with a sending policy would let another key send, which lacks its rules."""
+    if found.kind == "api_key" and Capability.MAIL_SEND in added and store.sending_policies.is_set_of_key(found.id):
+        reason = "an API key with a sending policy cannot let another key send."
+        raise Denied(reason=reason, details=(Detail("capability", Capability.MAIL_SEND),))
 
 
 def _require_reachable_accounts(store: Store, owner_id: str, request: UpdateApiKeyRequest) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
@@ -42,7 +42,7 @@ from mailbox_appliance.model.messages import ParsedMessage, SendPreview
 from mailbox_appliance.operations.message_input import ForwardEmailRequest, SendDraftRequest, SendEmailRequest
 from mailbox_appliance.operations.operation import MAIL_LIMIT, Caller, IdempotencyKey, RequestHash, operation
 from mailbox_appliance.operations.prepare import PreparedMessage, prepare_forward, prepare_message, sending_quotas
-from mailbox_appliance.policies import Policies, check, read_policies
+from mailbox_appliance.policies import Policies, check, find_known, read_policies
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.store.store import Store
 
@@ -251,7 +251,8 @@ def _submit(
                 with preparation as prepared:
                     policies = read_policies(store, account.id, credential.id)
                     new = _new_delivery(appliance, caller, account, key, request_hash, prepared, policies)
-                    accepted = store.deliveries.accept(new, partial(_find_approval, appliance, new, prepared))
+                    known = find_known(store, policies, account.id, new.message.envelope.recipients)
+                    accepted = store.deliveries.accept(new, partial(_find_approval, appliance, new, prepared, known))
                     # Two requests with one key have each composed a message, and only one is sent.
                     row = prepared.message.row if accepted.is_new else None
             except Problem:
@@ -263,8 +264,9 @@ def _submit(
         _publish_accepted(appliance, accepted.delivery)
     if accepted.is_shown:
         store.database.wait_until_durable()
-        waits = accepted.delivery.status == "queued" and accepted.delivery.kind == "send"
-        return OperationResult(accepted.delivery, accepted.warnings, status=202 if waits else None)
+        # A retry has the status of the first response, also once the message was approved and sent.
+        waited = accepted.delivery.kind == "send" and store.approvals.find_of(accepted.delivery.operation_id)
+        return OperationResult(accepted.delivery, accepted.warnings, status=202 if waited else None)
     return _wait_for_outcome(appliance, caller, accepted, row)
 
 
@@ -278,11 +280,13 @@ def _durable_errors(store: Store) -> Iterator[None]:
         raise
 
 
-def _find_approval(appliance: Appliance, new: NewDelivery, prepared: PreparedMessage) -> NewApproval | None:
+def _find_approval(
+    appliance: Appliance, new: NewDelivery, prepared: PreparedMessage, known: Collection[str] | None
+) -> NewApproval | None:
     """Return the approval that a message needs, by the policies of this moment. Raises PolicyDenied."""
     policies = read_policies(appliance.store, new.account_id, new.credential_id)
     recipients = new.message.envelope.recipients
-    reasons, by_owner = check(appliance.store, policies, new.account_id, recipients, prepared.pointers)
+    reasons, by_owner = check(appliance.store, policies, new.account_id, recipients, prepared.pointers, known)
     lifetime = timedelta(days=appliance.settings.number("approvals.expire_days"))
     return NewApproval(reasons, by_owner, lifetime) if reasons else None
 

@@ -15,7 +15,7 @@ client gets an error, so that its idempotency key can be used again.
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 TRIED_FOR = timedelta(hours=24)
 
 
-def why_blocked(store: "Store", clock: Clock, work: DeliveryWork) -> str | None:
+def why_blocked(store: "Store", clock: Clock, work: DeliveryWork, known: Collection[str] | None = None) -> str | None:
     """Return the error code that explains why a scheduled message may not be sent, or None if it may."""
     try:
         own = store.sender_addresses.list_of(store.accounts.get(work.account_id))
@@ -67,15 +67,22 @@ def why_blocked(store: "Store", clock: Clock, work: DeliveryWork) -> str | None:
     if not any(same_mailbox(work.envelope.sender, each.email) for each in own):
         return "sender_rejected"
     try:
-        _check_policies(store, work)
+        _check_policies(store, work, known)
     except PolicyDenied:
         return "policy_denied"
     return code_when_too_late(work.last_cause) if is_too_late(work, clock) else None
 
 
-def _check_policies(store: "Store", work: DeliveryWork) -> tuple[tuple[str, ...], bool]:
+def _check_policies(store: "Store", work: DeliveryWork, known: Collection[str] | None) -> tuple[tuple[str, ...], bool]:
     found = policies.read_policies(store, work.account_id, work.credential_id)
-    return policies.check(store, found, work.account_id, work.envelope.recipients)
+    return policies.check(store, found, work.account_id, work.envelope.recipients, known=known)
+
+
+def _find_known(store: "Store", work: DeliveryWork) -> Collection[str] | None:
+    with suppress(PolicyDenied):
+        found = policies.read_policies(store, work.account_id, work.credential_id)
+        return policies.find_known(store, found, work.account_id, work.envelope.recipients)
+    return None
 
 
 def is_too_late(work: DeliveryWork, clock: Clock) -> bool:
@@ -170,13 +177,18 @@ class Recorder:
             return False
         if work.send_at is not None and work.send_at > self._clock.now():
             return False
-        code = why_blocked(self._store, self._clock, work)
+        known = _find_known(self._store, work)
+        # One transaction: what a person changes meanwhile counts, or comes after the beginning.
+        with self._store.database.transaction(durable=True):
+            code = why_blocked(self._store, self._clock, work, known)
+            is_begun = (
+                code is None
+                and not self._ask_for_approval(work, self._store.approvals.find_of(work.operation_id), known)
+                and self._store.deliveries.begin_sending(work.operation_id)
+            )
         if code is not None:
             self._end_queued(work, code, _WARNINGS.get(work.last_cause, ()) if code in TOO_LATE else ())
-            return False
-        if self._ask_for_approval(work, approval):
-            return False
-        if not self._store.deliveries.begin_sending(work.operation_id):
+        if not is_begun:
             return False
         self._events.publish(DeliveryPhaseEntered(work.operation_id, Phase.ACCEPTED))
         return True
@@ -185,9 +197,11 @@ class Recorder:
         if self._store.deliveries.fail_queued(work.operation_id, code, warnings):
             self._announce(work, "failed", code=code)
 
-    def _ask_for_approval(self, work: DeliveryWork, given: StoredApproval | None) -> bool:
+    def _ask_for_approval(
+        self, work: DeliveryWork, given: StoredApproval | None, known: Collection[str] | None
+    ) -> bool:
         """Let a message wait if a policy asks by now for an approval that nobody has given: any, or the owner's."""
-        reasons, by_owner = _check_policies(self._store, work)
+        reasons, by_owner = _check_policies(self._store, work, known)
         if not reasons or (given is not None and (not by_owner or self._is_by_owner(given))):
             return False
         lifetime = timedelta(days=self._settings.number("approvals.expire_days"))

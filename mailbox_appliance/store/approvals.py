@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import msgspec
+from msgspec import UNSET
 
 from mailbox_appliance.clock import Clock, from_timestamp, to_millis, to_timestamp
 from mailbox_appliance.errors import Conflict, NotFound
@@ -45,6 +46,10 @@ class SendingPolicies:
         """Return the policy of an API key; None without one. Raises msgspec.DecodeError if it cannot be read."""
         return _decode(self._database.value("SELECT sending_policy FROM api_keys WHERE id = ?", (key_id,)))
 
+    def is_set_of_key(self, key_id: str) -> bool:
+        """Whether an API key has a policy, also one that cannot be read."""
+        return bool(self._database.value("SELECT sending_policy IS NOT NULL FROM api_keys WHERE id = ?", (key_id,)))
+
     def set_of_account(self, account_id: str, policy: SendingPolicy) -> None:
         """Replace the policy of a mailbox. Call it inside a transaction."""
         self._set("accounts", account_id, policy)
@@ -66,7 +71,8 @@ _COLUMNS = (
     "p.id, p.operation, d.account_id, d.kind, p.status, d.credential_id, d.member_id, p.reasons, p.by_owner, p.digest,"
     " p.message, p.created_at, p.expires_at, p.decided_at, p.decided_by,"
     " coalesce((SELECT name FROM api_keys k WHERE k.id = d.credential_id),"
-    " (SELECT name FROM members m WHERE m.id = d.member_id)), d.number"
+    " (SELECT name FROM members m WHERE m.id = d.member_id)),"
+    " iif(d.kind = 'scheduled', d.send_at, NULL), d.number"
 )
 _FROM = "FROM approvals p JOIN delivery_operations d ON d.id = p.operation"
 
@@ -214,6 +220,7 @@ def _to_approval(row: Row) -> StoredApproval:
         operation_id=row[1],
         account_id=row[2],
         kind=row[3],
+        send_at=row[16] or UNSET,
         status=row[4],
         requested_by=Requester(
             kind="api_key" if row[5].startswith("key_") else "session", id=row[5], name=row[15] or ""

@@ -403,3 +403,53 @@ def test_a_scheduled_message_waits_beyond_its_time(desk: Desk) -> None:
     assert (operation(desk, found)[0], desk.reached()) == ("queued", [])
     assert approve(desk, found).status == 200
     wait_until(lambda: desk.reached() == [OTHER], lambda: str(operation(desk, found)), 20)
+
+
+def test_a_key_with_a_policy_lets_no_other_key_send(desk: Desk) -> None:
+    house, ada = desk.house, desk.house.ada
+    admin = {"name": "Admin", "permissionProfile": "full", "supplementalCapabilities": ["admin.api_keys"]}
+    made = house.ask(ada, "POST", "/me/api-keys", admin).data
+    sibling = house.ask(ada, "POST", "/me/api-keys", {"name": "Reads", "permissionProfile": "read-only"}).data["apiKey"]
+    path = f"/me/api-keys/{made['apiKey']['id']}/sending-policy"
+    assert house.ask(ada, "PUT", path, {"approval": "always"}).status == 200
+    wanted = {"permissionProfile": "full"}
+    new = {"name": "Two", "memberId": ada.id, **wanted}
+    for method, path, body in (
+        ("POST", "/admin/api-keys", new),
+        ("PATCH", f"/admin/api-keys/{sibling['id']}", wanted),
+    ):
+        answer = house.running.ask(method, path, body, token=made["token"])
+        assert (answer.status, answer.code) == (403, "permission_denied"), answer.body
+
+
+@pytest.mark.parametrize("dot", ["\u3002", "\uff0e", "\uff61"])
+def test_a_final_full_stop_of_another_script_is_no_way_around(desk: Desk, dot: str) -> None:
+    entry = {"blockedRecipients": [f"evil.test{dot}"]}
+    assert desk.owner("PUT", f"/accounts/{desk.box.id}/sending-policy", entry).status == 400
+    desk.set_policy(blockedRecipients=["evil.test"])
+    assert desk.send(f"eve@evil.test{dot}").status in (400, 403)
+    assert desk.reached() == []
+
+
+@pytest.mark.parametrize("address", ["eve%evil.test@example.org", "evil.test!eve@example.org"])
+@pytest.mark.parametrize("policy", [{"allowedRecipients": ["example.org"]}, {"blockedRecipients": ["evil.test"]}])
+def test_a_route_in_a_local_part_is_judged(desk: Desk, address: str, policy: dict[str, object]) -> None:
+    desk.set_policy(**policy)
+    answer = desk.send(address)
+    assert (answer.status, answer.code) == (403, "policy_denied"), answer.body
+    assert desk.reached() == []
+
+
+def test_a_retry_of_an_approved_message_has_the_first_status(desk: Desk) -> None:
+    desk.set_policy(approval="always")
+    assert desk.send(OTHER, key="once").status == 202
+    assert approve(desk, approval(desk)).status == 200
+    wait_until(lambda: desk.reached() == [OTHER], lambda: "not sent", 20)
+    assert desk.send(OTHER, key="once").status == 202
+
+
+def test_an_approval_shows_when_its_message_is_sent(desk: Desk) -> None:
+    desk.set_policy(approval="always")
+    at = soon(3600)
+    desk.send(OTHER, sendAt=at)
+    assert datetime.fromisoformat(approval(desk)["sendAt"]) == datetime.fromisoformat(at)

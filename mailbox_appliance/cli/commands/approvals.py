@@ -17,8 +17,21 @@ from mailbox_appliance.client.errors import INTERRUPTED, Failure, wrong_usage
 
 
 _ID = click.Argument(["approval_id"])
-_SHOWN = ("id", "status", "accountId", "requestedBy", "reasons", "from", "to", "cc", "bcc", "subject", "attachments")
-_TIMES = ("createdAt", "expiresAt", "decidedAt", "decidedBy", "digest")
+_SHOWN = (
+    "id",
+    "status",
+    "accountId",
+    "requestedBy",
+    "reasons",
+    "from",
+    "to",
+    "cc",
+    "bcc",
+    "subject",
+    "attachments",
+    "sendAt",
+)
+_TIMES = ("sendAt", "createdAt", "expiresAt", "decidedAt", "decidedBy", "digest")
 
 
 def _render_approval(value: Any) -> str:

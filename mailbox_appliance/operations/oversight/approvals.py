@@ -1,5 +1,6 @@
 """Operations on approvals: list, read, approve and reject the messages that wait for a person."""
 
+from collections.abc import Collection
 from typing import Annotated
 
 from msgspec import UNSET, Meta
@@ -19,7 +20,7 @@ from mailbox_appliance.model.messages import Download, StoredBody
 from mailbox_appliance.operations.contents import body_in_form
 from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
 from mailbox_appliance.operations.operation import Access, Caller, Cursor, Limit, operation, recheck_caller
-from mailbox_appliance.policies import check, read_policies
+from mailbox_appliance.policies import check, find_known, read_policies
 from mailbox_appliance.store.store import Store
 
 _LIST, _REQUESTED_LIST = "approvals", "requested approvals"
@@ -135,7 +136,7 @@ def approve(
     409 `conflict`: it is another message, or the approval is no longer pending.
     """
     store = appliance.store
-    found = store.approvals.get(approval_id, caller.member.id)
+    known = _find_known(store, store.approvals.get(approval_id, caller.member.id))
     with store.database.transaction(durable=True):
         recheck_caller(store, caller)
         found = store.approvals.get(approval_id, caller.member.id)
@@ -144,7 +145,7 @@ def approve(
                 reason="This digest names another message. Read the approval again.",
                 details=(Detail("/digest", "This is not the digest of the message that waits."),),
             )
-        _require_may_send(store, caller, found)
+        _require_may_send(store, caller, found, known)
         store.approvals.approve(found, caller.member.id)
         store.audit.record(
             caller.actor,
@@ -179,7 +180,13 @@ def reject(
     return OperationResult(store.approvals.get(approval_id, caller.member.id).shown)
 
 
-def _require_may_send(store: Store, caller: Caller, found: StoredApproval) -> None:
+def _find_known(store: Store, found: StoredApproval) -> Collection[str] | None:
+    recipients = store.deliveries.get_work(found.shown.operation_id).envelope.recipients
+    policies = read_policies(store, found.shown.account_id, found.shown.requested_by.id)
+    return find_known(store, policies, found.shown.account_id, recipients)
+
+
+def _require_may_send(store: Store, caller: Caller, found: StoredApproval, known: Collection[str] | None) -> None:
     """Raise Denied or PolicyDenied if the message must not be sent any more, for what has changed since, or if only the
     owner of the mailbox may approve it: a policy of the mailbox also restrains the member who asked.
     """
@@ -187,7 +194,7 @@ def _require_may_send(store: Store, caller: Caller, found: StoredApproval) -> No
         raise Denied(reason="the credential that asked for this message may not send from this mailbox any more.")
     recipients = store.deliveries.get_work(found.shown.operation_id).envelope.recipients
     policies = read_policies(store, found.shown.account_id, found.shown.requested_by.id)
-    _, by_owner = check(store, policies, found.shown.account_id, recipients)
+    _, by_owner = check(store, policies, found.shown.account_id, recipients, known=known)
     if by_owner or found.by_owner:
         permissions.require_owner(store.accounts.get(found.shown.account_id), caller.member.id)
 

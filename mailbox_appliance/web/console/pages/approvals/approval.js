@@ -62,6 +62,7 @@ function Shown({ approval, path, set }) {
         "Reasons",
         html`<ul class="reasons">${approval.reasons.map((one) => html`<li key=${one}><${ApiText} text=${one} /></li>`)}</ul>`,
       ],
+      ["Scheduled for", approval.sendAt && html`<${Time} at=${approval.sendAt} exact />`],
       [
         "Expires",
         approval.status === "pending" &&

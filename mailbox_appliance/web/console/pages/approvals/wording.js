@@ -23,6 +23,7 @@
  * @property {string} digest
  * @property {string} createdAt
  * @property {string} expiresAt
+ * @property {string} [sendAt]
  * @property {string | null} decidedAt
  * @property {string | null} decidedBy
  */
