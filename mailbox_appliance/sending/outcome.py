@@ -178,7 +178,7 @@ class Recorder:
         if work.send_at is not None and work.send_at > self._clock.now():
             return False
         known = _find_known(self._store, work)
-        # One transaction: what a person changes meanwhile counts, or comes after the beginning.
+        # One transaction: a change by a person counts, or comes after the beginning.
         with self._store.database.transaction(durable=True):
             code = why_blocked(self._store, self._clock, work, known)
             is_begun = (

@@ -31,7 +31,7 @@ _MOVES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\b\d{8}T\d{6}\d*Z",                                       _zeros),
     (r"(?<=whsec_)[\w+/=]{44}",                                   "0" * 44),
     (r"\b[0-9a-f]{16}-\d+\b",                                    "0" * 16 + "-0"),
-    (r"(?<=Z  -       )\d+ +(?=evt_)", "0            "),
+    (r"(?<=Z  -       )\d+( *)(?=  evt_)", lambda found: "0" + " " * (len(found[0]) - 1)),
     (r"(durationMs\"?: )\d+",                                    r"\g<1>0"),
     # Tokens and links, the setup code, generated passphrases and passwords, fingerprints, IDs of stores.
     (r"\b(mbx[a-z]_)[0-9A-Za-z]{49}",                            lambda found: found[1] + "0" * 49),
