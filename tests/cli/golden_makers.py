@@ -87,7 +87,7 @@ def no_webhooks(stage: Stage) -> None:
 def webhook(stage: Stage) -> None:
     """Create a webhook with an address that is refused, and attempt to send to it."""
     no_webhooks(stage)
-    made = stage.ask("POST", "/webhooks", {"url": "https://localhost/hook", "types": ["message.created"]})
+    made = stage.ask("POST", "/webhooks", {"url": "https://localhost/hook", "types": ["backup.failed"]})
     stage.values["hook"] = made["webhook"]["id"]
     stage.ask("POST", f"/webhooks/{stage.values['hook']}/test")
     stage.values["position"] = stage.ask("GET", "/events")["nextPosition"]

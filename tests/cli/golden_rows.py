@@ -51,7 +51,7 @@ DESK = "--device-name desk"
 SEND = "--to bob@example.test --subject Hello --text Hi."
 WITHOUT = "--account acc_unknown"
 LOST = "0000000000000000-1"
-HOOK = "--url https://localhost/hook --type message.created"
+HOOK = "--url https://localhost/hook --type backup.failed"
 
 READING = (
     Row("about",                  "",                                    "--instance http://127.0.0.1:1"),
