@@ -46,6 +46,7 @@ CODES = {
         "https_required",
         "member_suspended",
         "plan_denied",
+        "policy_denied",
         "host_not_allowed",
     },
     404: {"not_found"},

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 MEASUREMENTS = (
     *("me", "start", "memory", "help", "cli", "send", "stall", "first-sync", "resync", "label-sync", "labels"),
     *("delivered", "watching", "reading", "reading-notmuch", "reading-large", "peers", "cipher", "backup", "https"),
-    *("crowd", "mcp", "events", "console", "upgrade"),
+    *("crowd", "mcp", "events", "uploads", "console", "upgrade"),
 )
 #: The packages are built, started and weighed by tests/packaging; the others are the same with more messages.
 ELSEWHERE = ("package", "first-sync-small", "first-sync-large")

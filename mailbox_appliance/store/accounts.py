@@ -167,7 +167,8 @@ class Accounts:
         number = self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
         if number is None:
             raise NotFound(what="mailbox")
-        self._database.change("DELETE FROM account_grants WHERE account_id = ?", (account_id,))
+        for table in ("account_grants", "undo_tokens"):
+            self._database.change(f"DELETE FROM {table} WHERE account_id = ?", (account_id,))
         self._database.change(_CLEAR_REMOVED, (new_id("acc"), number))
 
     def get_connection(self, account_id: str) -> Connection:

@@ -15,6 +15,7 @@ import msgspec
 
 from mailbox_appliance.clock import Clock, from_millis, to_millis, to_timestamp
 from mailbox_appliance.errors import UndoUnknown, UndoUsed
+from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.model.messages import UndoOffer
 from mailbox_appliance.model.sync import StateChange
 from mailbox_appliance.security.tokens import hash_token, new_token
@@ -67,7 +68,7 @@ class UndoTokens:
         if row is None:
             raise UndoUnknown
         number, action, changes, is_used = row
-        found = msgspec.json.decode(changes, type=tuple[StateChange, ...])
+        found = decode_json(changes, tuple[StateChange, ...])
         return StoredUndo(number, action, found, bool(is_used))
 
     def use(self, undo: StoredUndo) -> None:

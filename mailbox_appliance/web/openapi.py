@@ -157,7 +157,7 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     if operation.file is not None:
         described["requestBody"] = {
             "description": f"The file, at most {operation.body_limit // MIB} MiB.",
-            "required": True,
+            "required": False,  # without one, the file is empty
             "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         }
     return described

@@ -46,6 +46,7 @@ _MEMBER, _BACKUP = "/admin/members/{memberId}", "/admin/backups/{backupId}"
 MAIL = frozenset({400, 401, 403, 404, 409, 422, 429, 500, 503})
 AUTH = frozenset({400, 401, 403, 404, 409, 413, 429})
 ADMIN = AUTH
+_LINKED = (AUTH - {401}) | {503}
 OPEN = frozenset({400, 403, 429})
 STORED = frozenset({400, 401, 403, 404, 409, 413, 415, 500, 502})
 
@@ -170,9 +171,11 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", _ATTACHMENT, "downloadAttachment", contents.get_attachment, MAIL, media="*/*"),
     Route("POST", f"{_ATTACHMENT}/download-link", "createDownloadLink", contents.link_attachment, MAIL, success=201),
     Route("GET", "/downloads/{token}", "downloadLinkedFile", contents.download, MAIL - {401}, media="*/*"),
-    Route("POST", "/uploads", "createUpload", contents.create_upload, AUTH, success=201),
+    Route("POST", "/uploads", "createUpload", contents.create_upload, AUTH | {503}, success=201),
     Route("POST", "/uploads/links", "createUploadLink", contents.create_upload_link, AUTH | {415}, success=201),
-    Route("PUT", "/uploads/links/{token}", "uploadLinkedFile", contents.upload_linked, AUTH - {401}, success=201),
+    Route(
+        "PUT", "/uploads/links/{token}", "uploadLinkedFile", contents.upload_linked, (AUTH - {401}) | {503}, success=201
+    ),
     Route("GET", "/uploads/{uploadId}", "getUpload", contents.get_upload, AUTH - {413}),
     Route("DELETE", "/uploads/{uploadId}", "deleteUpload", contents.delete_upload, AUTH - {413}),
     Route("GET", "/accounts/{accountId}/threads/{threadId}", "getThread", messages.get_thread, MAIL),

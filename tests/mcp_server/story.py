@@ -297,6 +297,7 @@ class Story:
         assert (undone["action"], undone["succeededIds"], undone["failed"]) == ("undo", notes, [])
         assert set(notes) == {item["id"] for item in self.ask("list_emails", folder="trash")["items"]}
         self.see_changes(position, set(notes))
+        assert data_of(self.call("list_approvals"))["items"] == []
 
     def see_changes(self, position: str, moved: set[str]) -> None:
         """Wait until these messages are told of as moved."""

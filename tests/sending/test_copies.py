@@ -3,7 +3,7 @@ delivery.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from mailbox_appliance.clock import to_millis
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.deliveries import AcceptedDelivery, NewDelivery
+from mailbox_appliance.model.deliveries import AcceptedDelivery, NewApproval, NewDelivery
 from mailbox_appliance.model.messages import Address, OutgoingMessage, ParsedMessage
 from mailbox_appliance.sending import sent_copies
 from mailbox_appliance.sending.sent_copies import files_sent_mail
@@ -115,10 +115,10 @@ def test_of_two_requests_with_one_key_the_copy_is_of_the_message_that_went(
     deliveries = desk.appliance.store.deliveries
     accept = deliveries.accept
 
-    def accept_second(new: NewDelivery) -> AcceptedDelivery:
+    def accept_second(new: NewDelivery, find_approval: Callable[[], NewApproval | None]) -> AcceptedDelivery:
         message = OutgoingMessage(Address(email=user), (Address(email=bob),), subject="Hello", text="t")
         accept(replace(new, message=compose(message, message_id="<first@x.test>", date=desk.appliance.clock.now())))
-        return accept(new)
+        return accept(new, find_approval)
 
     monkeypatch.setattr(deliveries, "accept", accept_second)
     answer = desk.send(account, a_message(bob))

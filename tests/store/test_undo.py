@@ -131,3 +131,10 @@ def test_tokens_go_with_their_member(store: Store, people: People) -> None:
         store.database.change("UPDATE accounts SET owner_member_id = NULL WHERE owner_member_id = ?", (people.bob,))
         store.database.change("DELETE FROM members WHERE id = ?", (people.bob,))
     assert count(store) == 0
+
+
+def test_tokens_go_with_their_mailbox(store: Store, people: People) -> None:
+    store.undo.add(people.box, people.ada, "archive", CHANGES)
+    with store.database.transaction():
+        store.accounts.remove(people.box)
+    assert count(store) == 0
