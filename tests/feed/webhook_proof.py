@@ -44,8 +44,13 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a round. `letters`: in each phase. `hanging`: targets that hang. `kills`: at least one."""
+    """The size of a round. `hanging`: targets that hang. `kills`: at least one.
 
+    `measured`: letters while delays are measured: so many that the half second does not count in which targets that
+    begin to hang are noticed. `letters`: while the appliance is killed.
+    """
+
+    measured: int = 150
     letters: int = 60
     hanging: int = 20
     kills: int = 5
@@ -199,8 +204,8 @@ def play(stage: Stage, seed: int, size: Size) -> Delays:
                 if not hook.id:
                     stage.others[number] = _create(stage, hook.token, hook.target, came)
         began = time.time()
-        stage.deliver(size.letters, size.pause)
-        came += size.letters
+        stage.deliver(size.measured, size.pause)
+        came += size.measured
         stage.await_letters(came, stage.healthy)
         delays.append(_p95(stage, began))
     assert _most_at_once(stage) <= AT_ONCE
