@@ -10,9 +10,10 @@ import secrets
 import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
-from concurrent.futures import Future
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from html import escape
 from typing import Annotated, Literal, cast
 
@@ -28,6 +29,7 @@ from mailbox_appliance.errors import (
     MemberSuspended,
     NotEnoughRoom,
     NotFound,
+    Stopping,
     SyncRequired,
     Throttled,
     Unavailable,
@@ -414,7 +416,7 @@ def create_upload(
         raise Invalid.at("mimeType", "This is not a valid media type, such as image/png.") from error
     _require_disk_space(appliance, content)
     add, uploader = appliance.store.uploads.add, _uploader(caller.required_credential)
-    return _written(appliance.upload_writer.submit(add, uploader, filename, mime_type or _type_of(filename), content))
+    return _write(appliance, partial(add, uploader, filename, mime_type or _type_of(filename), content))
 
 
 @operation(needs=_UPLOAD_NEEDS)
@@ -475,11 +477,15 @@ def upload_linked(
         raise MemberSuspended
     require_capability(effective_capabilities(found), _UPLOAD_NEEDS)
     _require_disk_space(appliance, content)
-    return _written(appliance.upload_writer.submit(appliance.store.uploads.fill_link, linked, content))
+    return _write(appliance, partial(appliance.store.uploads.fill_link, linked, content))
 
 
-def _written(future: Future[Upload]) -> OperationResult[Upload]:
-    """Return the result of an upload, which the interface waits for without occupying a worker."""
+def _write(appliance: Appliance, store_file: Callable[[], Upload]) -> OperationResult[Upload]:
+    """Return the result of an upload, which the interface waits for without occupying a worker. Raises Stopping."""
+    try:
+        future = appliance.upload_writer.submit(store_file)
+    except RuntimeError as error:  # it was shut down
+        raise Stopping from error
     return OperationResult(cast("Upload", None), waits_for=future)
 
 

@@ -124,8 +124,14 @@ def test_storing_and_reading_an_upload_holds_few_bytes(appliance: Appliance, che
 def test_uploads_that_wait_are_told_when_the_appliance_stops(
     checked_client: CheckedClient, appliance: Appliance, server: HttpServer
 ) -> None:
-    may_write = threading.Event()
-    appliance.upload_writer.submit(may_write.wait)
+    is_busy, may_write = threading.Event(), threading.Event()
+
+    def write() -> None:
+        is_busy.set()
+        may_write.wait()
+
+    appliance.upload_writer.submit(write)
+    assert is_busy.wait(30)  # else it would be the one that waits
     with Wire(server.addresses[0]) as wire:
         wire.send(head(checked_client, "Content-Length: 3\r\n") + b"abc")
         assert eventually(lambda: appliance.upload_writer._work_queue.qsize() == 1)
@@ -134,6 +140,11 @@ def test_uploads_that_wait_are_told_when_the_appliance_stops(
         may_write.set()
     assert answer.status in (429, 503)
     assert json.loads(answer.body)["error"]["message"]
+    with Wire(server.addresses[0]) as wire:
+        wire.send(head(checked_client, "Content-Length: 3\r\n") + b"abc")
+        later = wire.answer()
+    assert later.status == 503
+    assert "is stopping" in json.loads(later.body)["error"]["message"]
 
 
 def test_a_killed_appliance_keeps_whole_uploads_and_nothing_of_others(running: RunningAppliance) -> None:
