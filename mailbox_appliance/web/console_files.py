@@ -160,8 +160,8 @@ _REFERENCE_FILES = {
     "index.html": False,
     "docs.css": False,
     "docs.js": False,
-    "swagger-ui-5.35.0.css": True,
-    "swagger-ui-5.35.0.js": True,
+    "swagger-ui-5.32.15.css": True,
+    "swagger-ui-5.32.15.js": True,
 }
 
 
