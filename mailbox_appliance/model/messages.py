@@ -376,14 +376,18 @@ class Envelope:
 class PreviewedAttachment(Wire, frozen=True, kw_only=True):
     """A file that would be sent.
 
+    - id: Its ID, by which it is downloaded. Only an approval that is read by itself has it.
     - filename: File name.
     - mime_type: Media type.
     - size_bytes: Size, in bytes.
+    - content_id: ID by which the HTML shows it, as in `id`.
     """
 
+    id: str | UnsetType = UNSET
     filename: str
     mime_type: str
     size_bytes: Count
+    content_id: str | UnsetType = UNSET
 
 
 class MessageSummary(Wire, frozen=True, kw_only=True):

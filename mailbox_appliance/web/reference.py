@@ -171,7 +171,10 @@ TAGS: tuple[tuple[str, str, str], ...] = (
     (
         "Approvals",
         "Messages that wait for a person. Each approval is for exactly the bytes that were shown.",
-        "listApprovals getApproval downloadApproval approveMessage rejectMessage listRequestedApprovals",
+        (
+            "listApprovals getApproval downloadApproval downloadApprovalAttachment approveMessage rejectMessage"
+            " listRequestedApprovals"
+        ),
     ),
     (
         "Sending policies",

@@ -1,6 +1,8 @@
 """Messages that wait for a person: accepted, shown, approved or rejected, and sent byte for byte."""
 
+import base64
 import hashlib
+import os
 import urllib.request
 
 from tests.approvals.conftest import OTHER, Desk
@@ -15,10 +17,10 @@ def pending(desk: Desk) -> dict[str, object]:
     return shown
 
 
-def source(desk: Desk, path: str) -> bytes:
-    """The bytes of the message that waits."""
+def source(desk: Desk, path: str, part: str = "/raw") -> bytes:
+    """The bytes of the message that waits, or of an attachment."""
     headers = {"Authorization": f"Bearer {desk.box.owner.token}"}
-    request = urllib.request.Request(f"{desk.house.url}/api/v1{path}/raw", headers=headers)
+    request = urllib.request.Request(f"{desk.house.url}/api/v1{path}{part}", headers=headers)
     with urllib.request.urlopen(request, timeout=20) as answer:
         return bytes(answer.read())
 
@@ -60,11 +62,39 @@ def test_what_is_rejected_is_never_sent(desk: Desk) -> None:
     assert desk.reached() == []
 
 
+def test_its_attachments_are_downloaded_while_it_waits(desk: Desk) -> None:
+    desk.set_policy(approval="always")
+    large = os.urandom(3 << 20)
+    files = {"offer.pdf": b"offer", "photo.jpg": large}
+    attachments = [
+        {"filename": name, "mimeType": "text/html", "content": base64.b64encode(content).decode()}
+        for name, content in files.items()
+    ]
+    desk.send(OTHER, attachments=attachments)
+    shown = pending(desk)
+    path = f"/approvals/{shown['id']}"
+    listed = shown["attachments"]
+    assert isinstance(listed, list)
+    assert {one["filename"]: source(desk, path, f"/attachments/{one['id']}") for one in listed} == files
+    first = f"{path}/attachments/{listed[0]['id']}"
+    assert desk.house.ask(desk.house.bob, "GET", first).status == 404
+    for unknown in ("1", "1.1", "99", "x"):  # the text is no attachment
+        assert desk.owner("GET", f"{path}/attachments/{unknown}").status == 404
+    assert desk.owner("POST", f"{path}/reject", {}).status == 200
+    assert desk.owner("GET", first).status == 404
+
+
 def test_no_key_approves(desk: Desk) -> None:
     desk.set_key_policy(approval="always")
     desk.send(OTHER)
     shown = pending(desk)
-    for method, path in (("GET", ""), ("POST", "/approve"), ("POST", "/reject"), ("GET", "/raw")):
+    for method, path in (
+        ("GET", ""),
+        ("POST", "/approve"),
+        ("POST", "/reject"),
+        ("GET", "/raw"),
+        ("GET", "/attachments/2"),
+    ):
         body = {"digest": shown["digest"]} if path == "/approve" else None
         answer = desk.house.running.ask(method, f"/approvals/{shown['id']}{path}", body, token=desk.key)
         assert (answer.status, answer.code) == (403, "session_required")

@@ -14,7 +14,10 @@ from tests.servers.scripted_smtp import ScriptedSmtp
 
 _HTML = """<h1>Offer</h1><p>Dear Carol, the price is <b>20</b> euros.</p>
 <p style="display: none">words nobody sees</p><img src="https://pictures.example/wide.png" alt="The garden">
-<blockquote>When can you come?</blockquote>"""
+<img src="cid:plan" alt="The plan"><blockquote>When can you come?</blockquote>"""
+_PICTURE = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="  # one pixel
+)
 
 
 class Office:
@@ -78,13 +81,14 @@ def test_a_message_is_read_and_exactly_its_bytes_are_sent(walker: Walker, office
     page = walker.open("/approvals", office.person)
     expect(page.get_by_text("No message waits for approval.")).to_be_visible()
     file = {"filename": "offer.pdf", "mimeType": "application/pdf", "content": "b2ZmZXI="}
+    picture = {"filename": "plan.png", "mimeType": "image/png", "content": _PICTURE, "contentId": "plan"}
     approval = office.wait(
         "new@example.org",
         cc=[{"email": "carol@example.net", "name": "Carol"}],
         bcc=[{"email": "boss@example.org"}],
         subject="Offer",
         body={"text": "Dear Carol, the price is 20 euros.", "html": _HTML},
-        attachments=[file],
+        attachments=[file, picture],
     )
     expect(page.get_by_role("link", name="Approvals 1 waiting")).to_be_visible()  # by the stream
     walker.look("approvals")
@@ -103,7 +107,12 @@ def test_a_message_is_read_and_exactly_its_bytes_are_sent(walker: Walker, office
     expect(frame.get_by_role("heading", name="Offer")).to_be_visible()
     expect(frame.get_by_text("words nobody sees")).not_to_be_visible()
     expect(page.get_by_text("1 picture was not loaded from other servers")).to_be_visible()
-    expect(page.get_by_text("offer.pdf")).to_be_visible()
+    expect(frame.get_by_role("img", name="The plan")).to_have_js_property("naturalWidth", 1)
+    expect(page.get_by_role("region", name="Attachments")).to_contain_text("2 attachments")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download offer.pdf").click()
+    assert download.value.suggested_filename == "offer.pdf"
+    assert download.value.path().read_bytes() == b"offer"
     expect(page.get_by_text(approval["digest"], exact=True)).not_to_be_visible()
     page.get_by_text(f"{approval['digest'][:19]}…").click()
     expect(page.get_by_text(approval["digest"], exact=True)).to_be_visible()

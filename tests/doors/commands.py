@@ -147,6 +147,7 @@ LINES: tuple[Line, ...] = (
     _line("approvals list --mine",                                    "GET /me/approvals"),
     _line("approvals show {approvalId}",                              f"GET {APPROVAL}"),
     _line("approvals show {approvalId} --raw --output -",             f"GET {APPROVAL}/raw"),
+    _line("approvals show {approvalId} --attachment 2 --output -",    f"GET {APPROVAL}/attachments/{{attachmentId}}"),
     _line("approvals approve {approvalId} --digest d",                f"POST {APPROVAL}/approve"),
     _line("approvals reject {approvalId}",                            f"POST {APPROVAL}/reject"),
     _line(f"policy show {IN}",                                        f"GET {POLICY}"),

@@ -286,6 +286,7 @@ RIGHTS: tuple[Right, ...] = (
     session("GET /approvals"),
     session(f"GET {APPROVAL}"),
     session(f"GET {APPROVAL}/raw"),
+    session(f"GET {APPROVAL}/attachments/{{attachmentId}}"),
     session(f"POST {APPROVAL}/approve"),
     session(f"POST {APPROVAL}/reject"),
     credential("GET /me/approvals", SEND),

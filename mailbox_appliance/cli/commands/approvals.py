@@ -61,7 +61,12 @@ SHOW = Row(
     Call("GET", "/approvals/{approvalId}"),
     "Show a message that waits, as its recipients will see it.\n\n`digest` names exactly the bytes that are sent;"
     " --raw saves them.",
-    (_ID, flag("--raw", "Save the message as it is sent (with --output and --force)."), *SAVE_OPTIONS),
+    (
+        _ID,
+        flag("--raw", "Save the message as it is sent (with --output and --force)."),
+        option("--attachment", "ID", "Save an attachment (with --output and --force)."),
+        *SAVE_OPTIONS,
+    ),
     view=_render_approval,
 )
 APPROVE = Row(
@@ -77,6 +82,7 @@ APPROVE = Row(
     view=_render_approval,
 )
 RAW = Call("GET", "/approvals/{approvalId}/raw")
+ATTACHMENT = Call("GET", "/approvals/{approvalId}/attachments/{attachmentId}")
 REJECT = Row(
     "reject",
     Call("POST", "/approvals/{approvalId}/reject"),
@@ -88,15 +94,22 @@ REJECT = Row(
 
 
 def _show(invocation: Invocation, **given: Any) -> int:
-    target, force, is_raw = given.pop("output"), given.pop("force"), given.pop("raw")
-    if not is_raw:
+    target, force = given.pop("output"), given.pop("force")
+    is_raw, attachment_id = given.pop("raw"), given.pop("attachment")
+    if is_raw and attachment_id is not None:
+        raise wrong_usage("--raw and --attachment cannot be combined.", "option:--raw")
+    if not is_raw and attachment_id is None:
         if target is not None or force:
-            raise wrong_usage("--output and --force require --raw.", "option:--output" if target else "option:--force")
+            message = "--output and --force require --raw or --attachment."
+            raise wrong_usage(message, "option:--output" if target else "option:--force")
         return execute(SHOW, invocation, given)
     from mailbox_appliance.cli.files import save_download
 
-    path = fill_path(RAW.path, {"approvalId": given["approval_id"]})
+    values = {"approvalId": given["approval_id"]}
+    path = fill_path(RAW.path, values)
     otherwise = f"{given['approval_id']}.eml"
+    if attachment_id is not None:
+        path, otherwise = fill_path(ATTACHMENT.path, values | {"attachmentId": attachment_id}), attachment_id
     return save_download(invocation, invocation.client(), path, target, force=force, otherwise=otherwise)
 
 

@@ -9,14 +9,15 @@ from msgspec.structs import replace
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, Denied, Detail, NotFound
-from mailbox_appliance.events import DeliveryScheduled, DeliverySettled
+from mailbox_appliance.events import DeliveryScheduled, DeliverySettled, LargeWorkEnded
 from mailbox_appliance.mail.outline import parse_content
+from mailbox_appliance.mail.parse import attachment_bytes
 from mailbox_appliance.model.approvals import Approval, ApprovalStatus, RequestedApproval, StoredApproval
 from mailbox_appliance.model.base import Input, Page
-from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.content import LARGE, Content
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
-from mailbox_appliance.model.messages import Download, StoredBody
+from mailbox_appliance.model.messages import Download, PreviewedAttachment, StoredBody
 from mailbox_appliance.operations.contents import body_in_form
 from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
 from mailbox_appliance.operations.operation import Access, Caller, Cursor, Limit, operation, recheck_caller
@@ -108,7 +109,37 @@ def get_approval(appliance: Appliance, caller: Caller, approval_id: ApprovalId) 
     text, hidden = body_in_form(stored, "markdown", appliance.html_readers, visible_only=True)
     warnings = tuple(dict.fromkeys((*read.warnings, *differs, *hidden)))
     html = UNSET if read.html is None else read.html
-    return OperationResult(replace(shown, body_text=text, body_html=html), warnings)
+    files = tuple(
+        PreviewedAttachment(
+            id=each.part,
+            filename=each.filename,
+            mime_type=each.mime_type,
+            size_bytes=each.size_bytes,
+            content_id=UNSET if each.content_id is None else each.content_id,
+        )
+        for each in read.attachments
+    )
+    return OperationResult(replace(shown, body_text=text, body_html=html, attachments=files), warnings)
+
+
+@operation(access=Access.SESSION)
+def get_approval_attachment(
+    appliance: Appliance, caller: Caller, approval_id: ApprovalId, attachment_id: str
+) -> Download:
+    """Download an attachment of an approval.
+
+    Returns the file as recipients get it. Its type and name are untrusted: an agent may have chosen them. It is always
+    served as a download.
+    """
+    wire = _load(appliance.store, appliance.store.approvals.get(approval_id, caller.member.id))
+    read = () if wire is None else parse_content(wire).attachments
+    wanted = next((each for each in read if each.part == attachment_id), None)
+    content = None if wire is None or wanted is None else attachment_bytes(wire.read(), attachment_id)
+    if wanted is None or content is None:
+        raise NotFound(what="attachment of this approval")
+    if len(content) > LARGE:
+        appliance.events.publish(LargeWorkEnded())
+    return Download(wanted.mime_type, wanted.filename, len(content), Content(content).pieces())
 
 
 @operation(access=Access.SESSION)

@@ -13,7 +13,7 @@ import { Busy, Loaded, Problem, useLoad } from "../../ui/load.js";
 import { done, warn } from "../../ui/notices.js";
 import { ApiText, Badge, Copy, Facts, Time, Title, Warnings } from "../../ui/values.js";
 import * as words from "../../words.js";
-import { linked, Name, Source } from "../mail/content.js";
+import { Attachments, nameOf as fileName, linked, Name, picturesOf, Source, saveBlob } from "../mail/content.js";
 import { MailFrame } from "../mail/frame.js";
 import { LinkDialog } from "../mail/link.js";
 import { changesOf, piecesOf } from "./comparing.js";
@@ -46,6 +46,10 @@ function Shown({ approval, path, set }) {
   const account = useAccounts().data?.find((one) => one.id === approval.accountId);
   const outcome = useRef(/** @type {HTMLElement | null} */ (null));
   const parent = useParent(approval);
+  const download = async (/** @type {any} */ file) => {
+    const response = await api.file(`${path}${api.at`/attachments/${file.id}`}`);
+    saveBlob(await response.blob(), fileName(file));
+  };
   const decided = (/** @type {Approval} */ now) => {
     set(now);
     outcome.current?.focus();
@@ -85,7 +89,7 @@ function Shown({ approval, path, set }) {
         ["Subject", words.straight(subjectOf(approval))],
       ]} /></div>
       ${approval.bodyText === undefined ? html`<p class="muted">The text is shown only while the message waits.</p>` : html`<${Message} approval=${approval} path=${path} parent=${parent.data} />`}
-      <${Files} of=${approval.attachments} />
+      <${Attachments} of=${approval.attachments} onDownload=${download} heading="h3" />
     </section>
     ${approval.parentMessageId && html`<${Since} approval=${approval} parent=${parent} />`}
     ${approval.status === "pending" && html`<${Decide} approval=${approval} path=${path} onDecided=${decided} isOwner=${account?.ownerMemberId === session.member.value?.id} />`}`;
@@ -114,19 +118,6 @@ function people(approval, those) {
   )}</ul>`;
 }
 
-/** @param {{of: Approval["attachments"]}} props */
-function Files({ of: files }) {
-  if (files.length === 0) return null;
-  return html`<section class="mail-files" aria-label="Attachments"><h3>${words.count(files.length, "attachment")}</h3>
-    <ul class="deliveries">${files.map(
-      (
-        file,
-        index,
-      ) => html`<li key=${index}><span class="what"><bdi>${words.straight(file.filename) || "Unnamed file"}</bdi>
-        <small class="muted">${file.mimeType}, ${words.size(file.sizeBytes)}</small></span></li>`,
-    )}</ul></section>`;
-}
-
 // --- The message in the same sandbox as received mail, as text with its quotes folded, and as it is sent ---
 
 /** @param {{approval: Approval, path: string, parent?: Parent | null}} props */
@@ -144,17 +135,14 @@ function Message({ approval, path, parent }) {
   const elsewhere = remote
     ? [`${words.count(remote, "picture was", "pictures were")} not loaded from other servers.`]
     : [];
-  const embedded = /\bcid:/i.test(source ?? "")
-    ? ["Embedded pictures are not shown here. To see them, save the raw message and open the file."]
-    : [];
   return html`<div role="group" class="mail-forms" aria-label="Message view">${forms.map(
     ([key, label]) =>
       html`<button key=${key} type="button" class="secondary outline small" aria-pressed=${key === form} onClick=${() => setForm(key)}>${label}</button>`,
   )}</div>
     ${
       form === "html" &&
-      html`<${Warnings} of=${[...elsewhere, ...embedded]} />
-      <${MailFrame} source=${source} name=${`Message: ${words.straight(subjectOf(approval))}`} pictures=${() => null} onLink=${setLink} onPicture=${() => undefined} onRemote=${setRemote} />`
+      html`<${Warnings} of=${elsewhere} />
+      <${MailFrame} source=${source} name=${`Message: ${words.straight(subjectOf(approval))}`} pictures=${picturesOf(approval.attachments, path)} onLink=${setLink} onPicture=${() => undefined} onRemote=${setRemote} />`
     }
     ${form === "text" && html`<div class="mail-text"><${Text} text=${approval.bodyText} parent=${parent} onLink=${setLink} /></div>`}
     ${form === "source" && html`<${Source} path=${`${path}/raw`} />`}

@@ -16,7 +16,7 @@
  * @property {Person[]} cc
  * @property {Person[]} bcc
  * @property {string} subject
- * @property {{filename: string, mimeType: string, sizeBytes: number}[]} attachments
+ * @property {{id?: string, filename: string, mimeType: string, sizeBytes: number, contentId?: string}[]} attachments
  * @property {string} [bodyText]
  * @property {string} [bodyHtml]
  * @property {string} [parentMessageId]

@@ -54,6 +54,12 @@ export function Content({ message }) {
   const files = (message.attachments ?? []).filter(
     (/** @type {any} */ { id }) => form !== "html" || !seen.includes(id),
   );
+  // The browser downloads large files itself, with a link that expires after five minutes.
+  const download = async (/** @type {Attachment} */ file) => {
+    const path = at`/accounts/${message.accountId}/messages/${message.id}/attachments/${file.id}/download-link`;
+    const { url } = await post(path);
+    saved(new URL(url).pathname, nameOf(file));
+  };
   return html`
     <${Headers} message=${message} />
     <${Warnings} of=${message.warnings} />
@@ -74,7 +80,7 @@ export function Content({ message }) {
     ${isLarge && form === "text" && html`<p class="muted">This message is large. The formatted view takes long to load.</p>`}
     ${form === "text" && html`<${PlainText} ...${ids} onLink=${setLink} />`}
     ${form === "source" && html`<${Source} path=${at`/accounts/${message.accountId}/messages/${message.id}/raw`} />`}
-    <${Attachments} ...${ids} of=${files} />
+    <${Attachments} of=${files} onDownload=${download} />
     ${link && html`<${LinkDialog} link=${link} accountId=${message.accountId} onClose=${() => setLink(null)} />`}`;
 }
 
@@ -95,10 +101,6 @@ function Formatted({ message, onLink, onPicture }) {
       () => setHidden(["This message could not be checked for hidden text."]),
     );
   }, [path]);
-  const pictures = (/** @type {string} */ id) => {
-    const found = (message.attachments ?? []).find((/** @type {any} */ one) => isCalled(one.contentId, id));
-    return found ? { id: found.id, path: `${path}${at`/attachments/${found.id}`}`, type: found.mimeType } : null;
-  };
   const elsewhere = remote
     ? [
         `${count(remote, "picture was", "pictures were")} not loaded from other servers, because that would tell the sender that you read this message.`,
@@ -106,8 +108,16 @@ function Formatted({ message, onLink, onPicture }) {
     : [];
   const told = [...hidden, ...elsewhere];
   return html`<${Warnings} of=${told} />
-    <${MailFrame} source=${message.body.html} name=${`Message: ${straight(message.subject) || "no subject"}`} pictures=${pictures}
+    <${MailFrame} source=${message.body.html} name=${`Message: ${straight(message.subject) || "no subject"}`} pictures=${picturesOf(message.attachments ?? [], path)}
       onLink=${onLink} onPicture=${onPicture} onRemote=${setRemote} />`;
+}
+
+/** Return a function that finds an embedded picture by its Content-ID. @param {Partial<Attachment>[]} files @param {string} path of the message in the API */
+export function picturesOf(files, path) {
+  return (/** @type {string} */ contentId) => {
+    const { id, mimeType: type } = files.find((one) => isCalled(one.contentId, contentId)) ?? {};
+    return id && type ? { id, path: `${path}${at`/attachments/${id}`}`, type } : null;
+  };
 }
 
 /** @param {string | undefined} contentId @param {string} asked as in the HTML, where it may be encoded (RFC 2392) */
@@ -205,12 +215,7 @@ export function Source({ path }) {
   return html`<${Loaded} of=${loading} what="the raw message">${(
     /** @type {{blob: Blob, text: string}} */ { blob, text },
   ) => {
-    const save = () => {
-      const address = URL.createObjectURL(blob);
-      saved(address, "message.eml");
-      setTimeout(() => URL.revokeObjectURL(address), 60_000);
-    };
-    return html`<p class="actions"><button type="button" class="secondary outline small" onClick=${save}>Save as file</button>
+    return html`<p class="actions"><button type="button" class="secondary outline small" onClick=${() => saveBlob(blob, "message.eml")}>Save as file</button>
       <small class="muted">${size(blob.size)}${blob.size > MOST_OF_SOURCE && `; only the first ${size(MOST_OF_SOURCE)} are shown`}</small></p>
       <pre tabindex="0" aria-label="Raw message">${text}</pre>`;
   }}<//>`;
@@ -221,7 +226,7 @@ async function asText(blob) {
   return { blob, text: await blob.slice(0, MOST_OF_SOURCE).text() };
 }
 
-// --- The attachments of a message. The browser downloads them with a link that expires after five minutes ---
+// --- The attachments of a message ---
 
 /** @typedef {{id: string, filename: string, mimeType: string, sizeBytes: number, contentId?: string, disposition?: string}} Attachment */
 
@@ -229,28 +234,40 @@ async function asText(blob) {
 const RUNS =
   /\.(?:exe|com|scr|bat|cmd|ps1|vbs?|vbe|jse?|wsf|wsh|hta|msi|msix|lnk|url|jar|app|dmg|pkg|iso|img|vhdx?|reg|cpl|dll|sh|docm|xlsm|pptm|xll|one|html?|svg|chm)$/i;
 
-/** @param {{accountId: string, messageId: string, of: Attachment[]}} props */
-function Attachments({ accountId, messageId, of: files }) {
+/**
+ * @param {{of: Partial<Attachment>[], onDownload: (file: any) => Promise<void>, heading?: string}} props `of`: without
+ *   `id`, they cannot be downloaded any more
+ */
+export function Attachments({ of: files, onDownload, heading = "h2" }) {
   if (files.length === 0) return null;
   return html`<section class="mail-files" aria-label="Attachments">
-    <h2>${count(files.length, "attachment")}</h2>
-    <ul class="deliveries">${files.map((file) => html`<${File} key=${file.id} accountId=${accountId} messageId=${messageId} file=${file} />`)}</ul>
+    <${heading}>${count(files.length, "attachment")}<//>
+    <ul class="deliveries">${files.map((file, index) => html`<${File} key=${file.id ?? index} file=${file} onDownload=${onDownload} />`)}</ul>
   </section>`;
 }
 
-/** @param {{accountId: string, messageId: string, file: Attachment}} props */
-function File({ accountId, messageId, file }) {
-  const name = file.filename || "Unnamed file";
-  const { submit, isBusy, error } = useForm({}, async () => {
-    const { url } = await post(at`/accounts/${accountId}/messages/${messageId}/attachments/${file.id}/download-link`);
-    saved(new URL(url).pathname, name);
-  });
+/** @param {{file: Attachment, onDownload: (file: Attachment) => Promise<void>}} props */
+function File({ file, onDownload }) {
+  const name = nameOf(file);
+  const { submit, isBusy, error } = useForm({}, () => onDownload(file));
   return html`<li>
     <span class="what"><bdi>${name}</bdi> <small class="muted">${file.mimeType}, ${size(file.sizeBytes)}</small>
       ${RUNS.test(name) && html`<small class="wrong">Files of this type can run programs. Open only files that you expect.</small>`}</span>
-    <button type="button" class="secondary outline small" aria-label=${`Download ${name}`} aria-busy=${isBusy} disabled=${isBusy} onClick=${() => submit()}>Download</button>
+    ${file.id && html`<button type="button" class="secondary outline small" aria-label=${`Download ${name}`} aria-busy=${isBusy} disabled=${isBusy} onClick=${() => submit()}>Download</button>`}
     <${Problem} error=${error} />
   </li>`;
+}
+
+/** @param {Attachment} file */
+export function nameOf({ filename }) {
+  return straight(filename) || "Unnamed file";
+}
+
+/** Save bytes as a file. @param {Blob} blob @param {string} name */
+export function saveBlob(blob, name) {
+  const address = URL.createObjectURL(blob);
+  saved(address, name);
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
 /** Save the file at an address of the console. @param {string} address @param {string} name */
