@@ -64,7 +64,7 @@ def _readers(running: RunningAppliance, server: MailServer) -> Iterator[Figure]:
             spent.append((seconds_of(process.pid) - used) / max(1, _DELIVERIES // _ROUNDS) * 1000)
     yield from _lateness(told, count, spent)
     yield _beside(f"p95 of GET /me with {count} waiting readers", waiting, alone)
-    yield _beside(f"p95 of GET /me while {count} readers are told of an event a second", during, alone)
+    yield _beside(f"p95 of GET /me while {count} readers get an event a second", during, alone)
     # The first round also fills the free lists of Python; what later rounds leave is not the readers'.
     yield Figure(f"memory of {count} waiting readers", max(grown), 20, "at most", " MiB", f"{spread(grown, '.1f')} MiB")
 
