@@ -17,20 +17,7 @@ from mailbox_appliance.client.errors import INTERRUPTED, Failure, wrong_usage
 
 
 _ID = click.Argument(["approval_id"])
-_SHOWN = (
-    "id",
-    "status",
-    "accountId",
-    "requestedBy",
-    "reasons",
-    "from",
-    "to",
-    "cc",
-    "bcc",
-    "subject",
-    "attachments",
-    "sendAt",
-)
+_SHOWN = ("id", "status", "accountId", "requestedBy", "reasons", "from", "to", "cc", "bcc", "subject", "attachments")
 _TIMES = ("sendAt", "createdAt", "expiresAt", "decidedAt", "decidedBy", "digest")
 
 
