@@ -136,7 +136,7 @@ def get_approval_attachment(
     wanted = next((each for each in read if each.part == attachment_id), None)
     content = None if wire is None or wanted is None else attachment_bytes(wire.read(), attachment_id)
     if wanted is None or content is None:
-        raise NotFound(what="attachment of this approval")
+        raise NotFound(what="attachment")
     if len(content) > LARGE:
         appliance.events.publish(LargeWorkEnded())
     return Download(wanted.mime_type, wanted.filename, len(content), Content(content).pieces())
